@@ -99,6 +99,15 @@ static void join_groups(Classes *at, const GraphNode *node)
     block(at, node->inputs[i]);
 }
 
+/* Which rows are whose only all of them tell. */
+static void keep_whole(Classes *at, const GraphNode *node)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i]) block(at, node->inputs[i]);
+  for (unsigned i = 0; i < node->n_outputs; i++)
+    if (node->outputs[i]) block(at, node->outputs[i]);
+}
+
 static void join_product(Classes *at, const GraphNode *node)
 {
   if (node->op->id == ONNX_GroupedMatMul) {
@@ -281,6 +290,7 @@ static void join_node(Classes *at, const GraphNode *node)
 {
   switch (node->op->class_) {
   case OPERATOR_GEMM: join_product(at, node); return;
+  case OPERATOR_SEQUENCES: keep_whole(at, node); return;
   case OPERATOR_ROW: join_rows(at, node); return;
   case OPERATOR_VIEW: join_view(at, node); return;
   case OPERATOR_INDEX: join_index(at, node); return;

@@ -91,21 +91,23 @@ static Value *list_of(const ReferenceCall *call, GError **error)
 
 bool reference_knows(const char *op)
 {
-  return is_one_of(op, lists) || reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
-         reference_is_reshape(op) || reference_is_index(op) || reference_is_window(op) ||
-         reference_is_resample(op) || reference_is_scatter(op) || reference_is_quantization(op) ||
-         reference_is_elementwise(op);
+  return is_one_of(op, lists) || reference_is_product(op) || reference_is_sequences(op) ||
+         reference_is_row(op) || reference_is_view(op) || reference_is_reshape(op) ||
+         reference_is_index(op) || reference_is_window(op) || reference_is_resample(op) ||
+         reference_is_scatter(op) || reference_is_quantization(op) || reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
 {
   bool known;
   memset(outputs, 0, n_outputs * sizeof *outputs);
-  bool row = reference_is_row(call->op), window = reference_is_window(call->op);
-  if (row || window || reference_is_view(call->op)) {
-    if ((row      ? reference_rows
-         : window ? reference_windows
-                  : reference_views)(call, outputs, n_outputs, error))
+  bool row = reference_is_row(call->op), window = reference_is_window(call->op),
+       sequences = reference_is_sequences(call->op);
+  if (row || window || sequences || reference_is_view(call->op)) {
+    if ((row         ? reference_rows
+         : window    ? reference_windows
+         : sequences ? reference_sequences
+                     : reference_views)(call, outputs, n_outputs, error))
       return true;
     for (unsigned i = 0; i < n_outputs; i++)
       g_clear_pointer(&outputs[i], value_free);

@@ -1,6 +1,6 @@
 /* Between the files of reference/ only. */
 #pragma once
-#include "reference/operators.h"
+#include "reference/errors.h"
 
 const ReferenceAttribute *reference_attribute(const ReferenceCall *call,
                                               const char *name); /* NULL: not there */
@@ -21,6 +21,10 @@ Value *reference_grouped(const ReferenceCall *call, GError **error); /* grouped.
 bool reference_is_row(const char *op);                               /* the reductions are among them */
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                     GError **error); /* rows.c */
+
+bool reference_is_sequences(const char *op);
+bool reference_sequences(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
+                         GError **error); /* sequences.c */
 
 bool reference_is_view(const char *op);
 bool reference_views(const ReferenceCall *call, Value **outputs, unsigned n_outputs,

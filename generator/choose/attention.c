@@ -159,6 +159,10 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   choice_set_int(choice, "dv_tile", tile_width(attention, width));
   choice_set_int(choice, "causal", attention->causal);
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
+  if (attention->sequences.packed) {
+    choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);
+    choice_set_int(choice, "ending", attention->sequences.ending);
+  }
   if (range != RANGE_PARTS) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
   choice_set_float(choice, "scale", attention->score.kind == OPERAND_STEP ? G_LN2 : attention->scale);
   choice->stages = (unsigned)candidate_int(tile, "stages");
@@ -241,8 +245,8 @@ static bool may_pair(const Problem *problem)
   const Gpu *gpu = problem->gpu;
   int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
   bool shares = exchanging_blocks(gpu) > 1 && gpu_fact(gpu, "tma.multicast") == 1;
-  return shares && !attention->causal && !attention->pages.rows && depth > gpu->model->attention_narrow &&
-         depth <= gpu->model->attention_wide;
+  return shares && !attention->causal && !attention->pages.rows && !attention->sequences.packed &&
+         depth > gpu->model->attention_narrow && depth <= gpu->model->attention_wide;
 }
 
 /* No block of a pair without rows, or so many that one does not matter. */
@@ -259,10 +263,20 @@ static const Symbolic *has_pairs(const Problem *problem)
   return symbolic_binary(arena, SYMBOLIC_OR, even, many);
 }
 
+/* Sequences of few rows each, on average. */
+static const Symbolic *are_short(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  Arena *arena = problem->arena;
+  return symbolic_binary(arena, SYMBOLIC_LE, attention->rows,
+                         symbolic_mul(arena, attention->batches, symbolic_constant(arena, FEW_ROWS)));
+}
+
 /* When a variant of the range is wanted; NULL: always. */
 static const Symbolic *condition_of(const Problem *problem, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
+  if (attention->sequences.packed) return range == RANGE_FEW ? are_short(problem) : NULL;
   if (range == RANGE_FEW) return is_few(problem);
   if (range == RANGE_PAIR) return has_pairs(problem);
   if (range != RANGE_EVEN || !attention->causal) return NULL;
@@ -299,6 +313,8 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
   const Problem *problem = chooser->problem;
   if (range == RANGE_PAIR && !may_pair(problem)) return false;
+  if (range <= RANGE_BOUNDED && attention_of(problem->op)->sequences.packed)
+    return false; /* rows are of several sequences */
   const Symbolic *condition = condition_of(problem, range);
   Choice *choice = choose_open(chooser, template_of(range));
   if (condition && !choose_require(problem, choice, condition)) return false;

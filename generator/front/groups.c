@@ -13,7 +13,8 @@ GHashTable *graph_staying(const Graph *graph)
   GHashTable *staying = g_hash_table_new(NULL, NULL);
   for (unsigned i = 0; i < graph->n_nodes; i++) {
     const GraphNode *node = graph->nodes[i];
-    bool stays = node->op->id == ONNX_GroupedMatMul && !graph_attribute(node, "clear")->integer;
+    bool stays = node->op->id == ONNX_VarlenAttention ||
+                 (node->op->id == ONNX_GroupedMatMul && !graph_attribute(node, "clear")->integer);
     for (unsigned j = 0; j < node->n_inputs && !stays; j++)
       stays = node->inputs[j] && g_hash_table_contains(staying, node->inputs[j]);
     for (unsigned j = 0; stays && j < node->n_outputs; j++)

@@ -82,6 +82,9 @@ bool infer_tensor_scatter(Inference *at, Shape *shape);
 bool infer_reverse_sequence(Inference *at, Shape *shape);
 /* infer_groups.c: likewise, of class GEMM. */
 bool infer_grouped(Inference *at, Shape *shape);
+/* infer_sequences.c: VarlenAttention. */
+bool infer_sequences_type(Inference *at, NumberType *type);
+bool infer_sequences(Inference *at, Shape *shape);
 /* infer_window.c: likewise. */
 bool infer_window(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */

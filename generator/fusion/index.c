@@ -46,7 +46,7 @@ GraphNode *fuser_writer(const Fuser *fuser, const GraphTensor *tensor, unsigned 
 bool fuser_in_memory_only(const GraphNode *reader, const GraphTensor *tensor, const GraphNode *producer)
 {
   return reader->op->class_ == OPERATOR_INDEX || fuser_is_view(tensor) || tensor->n_parts ||
-         tensor != producer->outputs[0];
+         tensor != producer->outputs[0] || producer->op->class_ == OPERATOR_SEQUENCES;
 }
 
 /* A value for each row of a kernel of two products, without the dimension that its other values have. */

@@ -68,6 +68,8 @@ static Group *candidate(Fuser *fuser, const GraphNode *node, unsigned i, const c
   if (!group) return NULL;
   if (fuser_is_view(tensor))
     *why = "it is read at other indices";
+  else if (producer->op->class_ == OPERATOR_SEQUENCES)
+    *why = "its operator is a kernel of its own";
   else if (tensor != producer->outputs[0])
     *why = "it is a further result of its operator";
   else if (fuser_reads_back(fuser, node, group))

@@ -91,6 +91,7 @@ static bool may_stand(const Parting *at, const GraphNode *node)
            has_columns(at, result);
   case OPERATOR_GEMM:
   case OPERATOR_INDEX:
+  case OPERATOR_SEQUENCES:
   case OPERATOR_FUNCTION:
   case OPERATOR_VIEW: break;
   }

@@ -80,6 +80,7 @@ static bool is_of_rows(const GraphNode *node, const GraphNode *rows)
            is_per_group(node->outputs[0], rows);
   case OPERATOR_GEMM:
   case OPERATOR_INDEX: return indexes_rows(node, rows);
+  case OPERATOR_SEQUENCES:
   case OPERATOR_FUNCTION:
   case OPERATOR_VIEW: break;
   }

@@ -66,6 +66,15 @@ static IrValue *add_tensor(KernelBuild *build, const char *side, unsigned positi
   return kernel_add_tensor(build, side, position, tensor, RANK, own_dims, own_strides);
 }
 
+/* What is loaded for each sequence: [sequence, 1, 1, 1], of as many as there are elements. */
+static IrValue *add_list(KernelBuild *build, unsigned position, const Symbolic *step)
+{
+  const GraphTensor *list = build->op->inputs[position].tensor;
+  const Symbolic *none = symbolic_constant(build->expressions, 0);
+  const Symbolic *dims[RANK] = {list->shape[0], none, none, none}, *strides[RANK] = {step, none, none, none};
+  return kernel_add_tensor(build, KERNEL_INPUT, position, list, RANK, dims, strides);
+}
+
 /* [batch, head, 1, page of the sequence] */
 static IrValue *add_table(KernelBuild *build, unsigned position)
 {
@@ -81,8 +90,14 @@ static void add_tensors(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   const AttentionPages *pages = &attention_of(op)->pages;
+  const AttentionSequences *sequences = &attention_of(op)->sequences;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (pages->rows && i == pages->table)
+    if (sequences->packed && i == sequences->unread)
+      continue;
+    else if (sequences->packed && (i == sequences->ends || i == sequences->lengths))
+      build->inputs[i] =
+          add_list(build, i, i == sequences->ends ? sequences->of_ends : sequences->of_lengths);
+    else if (pages->rows && i == pages->table)
       build->inputs[i] = add_table(build, i);
     else if (!fused_is_contracted(op, i))
       build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
@@ -214,9 +229,46 @@ static bool write_score(KernelBuild *build)
   return true;
 }
 
+/* Rows of the tile in front of `end`: of another sequence are those behind it. */
+static IrExpr *own_rows(StepScope *scope, IrExpr *end)
+{
+  const Place *place = scope->data;
+  IrExpr *number = numbers(scope, 0, place->at[ATTENTION_ROW]);
+  return emit(scope, OP_LT, NUMBER_BOOL, place->rows, 1, number, end);
+}
+
+/* Steps and stores, in a region if there is one. */
+static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
+{
+  const FusedOperator *op = scope->build->op;
+  IrBuilder outer = scope->builder;
+  if (region) scope_enter(scope, region);
+  IrExpr *own = end ? own_rows(scope, end) : NULL;
+  if (!scope_write_steps(scope, false)) return false;
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    IrValue *tensor = scope->tensors[op->n_inputs + i];
+    int64_t extent[2];
+    IrExpr *value = scope_stored(scope, i, scope_operand(scope, &op->outputs[i].value));
+    IrOp *store = ir_emit(&scope->builder, OP_STORE, 2, corner(scope, tensor, extent), value);
+    if (own) ir_attribute_set(store, ATTR_WHERE, own);
+  }
+  if (region) scope->builder = outer;
+  return true;
+}
+
+/* Tiles of a sequence's rows leave whole, by whatever copies whole tiles; of the last one its own rows are stored. */
+static bool write_sequence(StepScope *scope, IrExpr *end)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *behind = ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], ir_int(module, place->rows));
+  IrOp *whole = ir_emit(&scope->builder, OP_IF, 1, ir_binary(module, OPERATOR_LE, behind, end));
+  IrRegion *all = ir_region_add(whole), *cut = ir_region_add(whole);
+  return write_rows(scope, all, NULL) && write_rows(scope, cut, end);
+}
+
 static bool write_epilogue(KernelBuild *build)
 {
-  const FusedOperator *op = build->op;
   StepScope scope = {0};
   bool divided = choice_int(build->choice, "divided", 0); /* then it gets what blocks have added up */
   Place place = {.rows = choice_int(build->choice, divided ? "chunk" : "rows", 0),
@@ -228,14 +280,11 @@ static bool write_epilogue(KernelBuild *build)
   scope.second_anchor = add_tile(&scope, "result", place.rows, place.columns);
   scope.third_anchor = add_tile(&scope, "lse", place.rows, 1);
   add_place(&scope, &place, false);
+  IrExpr *end = attention_of(build->op)->sequences.packed
+                    ? ir_value(build->module, ir_parameter_new(scope.function, "end", ir_scalar(NUMBER_S32)))
+                    : NULL;
   scope_add_tensors(&scope);
-  if (!scope_write_steps(&scope, false)) return false;
-  for (unsigned i = 0; i < op->n_outputs; i++) {
-    IrValue *tensor = scope.tensors[op->n_inputs + i];
-    int64_t extent[2];
-    IrExpr *value = scope_stored(&scope, i, scope_operand(&scope, &op->outputs[i].value));
-    ir_emit(&scope.builder, OP_STORE, 2, corner(&scope, tensor, extent), value);
-  }
+  if (end ? !write_sequence(&scope, end) : !write_rows(&scope, NULL, NULL)) return false;
   scope_close(&scope, NULL);
   return true;
 }
@@ -292,6 +341,21 @@ static void write_slab(KernelBuild *build)
   scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "slab", 1, slab));
 }
 
+/* A sequence's entry in what is loaded of sequences, no less than 0 and no more than there are keys. */
+static IrExpr *load_entry(StepScope *scope, IrExpr *sequence, int64_t more)
+{
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  const FusedAttention *attention = attention_of(build->op);
+  IrValue *list = scope->tensors[attention->sequences.lengths];
+  IrExpr *zero = ir_int(module, 0),
+         *at[RANK] = {ir_binary(module, OPERATOR_ADD, sequence, ir_int(module, more)), zero, zero, zero};
+  IrExpr *loaded = load_number(scope, "entry", ir_index_array(module, ir_value(module, list), RANK, at),
+                               list->type.element);
+  IrExpr *keys = kernel_dim(build, attention->keys, "KEYS", NUMBER_S32);
+  return ir_call(module, "max", 2, ir_call(module, "min", 2, loaded, keys), zero);
+}
+
 /* From which key on no row sees any: what is loaded for the batch and head, or all keys. */
 static void write_seen(KernelBuild *build)
 {
@@ -308,6 +372,11 @@ static void write_seen(KernelBuild *build)
   scope_add_tensors(&scope);
   IrExpr *seen = kernel_dim(build, attention->keys, "KEYS", NUMBER_S32);
   bool asks = attention->pages.rows || choice_int(build->choice, "places", 0);
+  if (attention->sequences.packed_keys)
+    seen = ir_binary(module, OPERATOR_SUB, load_entry(&scope, place.at[ATTENTION_BATCH], 1),
+                     load_entry(&scope, place.at[ATTENTION_BATCH], 0));
+  else if (attention->sequences.packed && !attention->sequences.own)
+    seen = load_entry(&scope, place.at[ATTENTION_BATCH], 0);
   for (unsigned i = 0; asks && i < attention->n_bounds; i++) {
     const AttentionBound *bound = &attention->bounds[i];
     if (!attention_bound_ends(bound)) continue;
@@ -320,6 +389,40 @@ static void write_seen(KernelBuild *build)
     seen = ir_call(module, "min", 2, seen, end);
   }
   scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "seen", 1, seen));
+}
+
+/* Where keys of a sequence begin: at 0, or behind those of others. */
+static void write_behind(KernelBuild *build)
+{
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  if (choice_int(build->choice, "places", 0)) return; /* few queries: their template asks nobody */
+  scope_open(&scope, build, "behind");
+  IrExpr *sequence = ir_value(module, ir_parameter_new(scope.function, "sequence", ir_scalar(NUMBER_S32)));
+  scope_add_tensors(&scope);
+  bool packed = attention_of(build->op)->sequences.packed_keys;
+  IrExpr *behind = packed ? load_entry(&scope, sequence, 0) : ir_int(module, 0);
+  scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "behind", 1, behind));
+}
+
+/* A block asks the scheduler for its tiles in place of the raster, which follows from the shape alone. */
+static void schedule_sequences(KernelBuild *build)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  IrModule *module = build->module;
+  static const char name[] = "sequence_rows";
+  IrOp *tiles = kernel_tiles(build);
+  if (!attention->sequences.packed) return;
+  ir_function_copy(module, ir_function_find(build->libraries->groups, name));
+  IrExpr *const operands[] = {ir_symbol(module, name),
+                              ir_value(module, build->inputs[attention->sequences.ends]),
+                              kernel_dim(build, attention->batches, "B", NUMBER_S32),
+                              kernel_dim(build, attention->rows, "M", NUMBER_S32),
+                              kernel_dim(build, attention->heads, "H", NUMBER_S32),
+                              ir_int(module, choice_int(build->choice, "rows", 0)),
+                              ir_int(module, choice_int(build->choice, "heads", 1))};
+  tiles->operands = arena_memdup(module->arena, operands, sizeof operands);
+  tiles->n_operands = G_N_ELEMENTS(operands);
 }
 
 /* Among how many blocks the keys are divided follows from the shape alone. Where a block has all keys of a head the
@@ -354,7 +457,9 @@ bool kernel_write_attention(KernelBuild *build)
   describe_operand(build, 2, &attention->values, pages[1]);
   ir_region_visit(build->kernel->body, read_at_zero, build);
   add_tensors(build);
+  schedule_sequences(build);
   write_seen(build);
+  write_behind(build);
   write_slab(build);
   return write_score(build) && write_epilogue(build);
 }

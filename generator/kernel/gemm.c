@@ -194,10 +194,7 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
   const FusedOperator *op = scope->build->op;
   Place *place = scope->data;
   IrBuilder outer = scope->builder;
-  memset(scope->step_values, 0, op->n_steps * sizeof *scope->step_values);
-  memset(scope->input_values, 0, op->n_inputs * sizeof *scope->input_values);
-  scope->builder = ir_builder_at_end(region);
-  scope->builder.mark = outer.mark;
+  scope_enter(scope, region);
   if (end) {
     IrExpr *sizes = ir_value(scope->build->module, scope->tensors[gemm_of(op)->sizes]);
     place->own = groups_rows(&scope->builder, op, sizes, place->at[0], place->at[1], end, place->bm);
@@ -360,19 +357,13 @@ static void expand_op(IrOp *op, void *data)
   *read = access;
 }
 
-static void find_tiles(IrOp *op, void *data)
-{
-  if (op->code == OP_TILES) *(IrOp **)data = op;
-}
-
 /* The template walks [G, M, N]; with several batches the walk has a dimension for each. */
 static void expand_batches(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;
   unsigned n = gemm_of(op)->n_batch;
-  IrOp *tiles = NULL;
-  ir_region_visit(build->kernel->body, find_tiles, &tiles);
+  IrOp *tiles = kernel_tiles(build);
   IrRegion *region = tiles->regions[0];
   IrExpr **extents = arena_new_array(module->arena, IrExpr *, n + 3);
   IrExpr **batches = arena_new_array(module->arena, IrExpr *, n);

@@ -1,11 +1,6 @@
 #include "generator/kernel/gemm_groups.h"
 #include "generator/program/gemm.h"
 
-static void find_tiles(IrOp *op, void *data)
-{
-  if (op->code == OP_TILES) *(IrOp **)data = op;
-}
-
 void groups_schedule(KernelBuild *build, int64_t bm)
 {
   static const char *const schedulers[] = {
@@ -13,8 +8,7 @@ void groups_schedule(KernelBuild *build, int64_t bm)
   const FusedGemm *gemm = gemm_of(build->op);
   IrModule *module = build->module;
   const char *name = schedulers[gemm->groups];
-  IrOp *tiles = NULL;
-  ir_region_visit(build->kernel->body, find_tiles, &tiles);
+  IrOp *tiles = kernel_tiles(build);
   ir_function_copy(module, ir_function_find(build->libraries->groups, name));
   IrExpr *rows = kernel_dim(build, gemm->m, "M", NUMBER_S32),
          *last = gemm->groups == GEMM_INDEX ? kernel_dim(build, build->op->dims[0], "G", NUMBER_S32)

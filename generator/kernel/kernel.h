@@ -118,6 +118,8 @@ const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const Ir
 IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
 /* The same, a dim even where it is a constant. */
 IrExpr *kernel_named_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
+/* The template's tile loop. */
+IrOp *kernel_tiles(const KernelBuild *build);
 /* Binds a dim that the template declares: constants replace it, else it stays. */
 void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression);
 /* Tensors of a kernel are named by their positions among the fused operator's inputs and outputs ("in_c",
@@ -151,7 +153,9 @@ typedef struct StepScope {
   void *data;
 } StepScope;
 bool scope_open(StepScope *scope, KernelBuild *build, const char *name);
-/* The same at the end of a region of the kernel itself, whose tensors have been added. */
+/* From here on in a region of an `if`: steps and inputs are computed and read once more, so nothing of what was elsewhere is taken. */
+void scope_enter(StepScope *scope, IrRegion *region);
+/* scope_open() at the end of a region of the kernel itself, whose tensors have been added. */
 void scope_open_region(StepScope *scope, KernelBuild *build, IrRegion *region);
 /* Tensor parameters of the sub-kernel, after its other parameters; appends them to every call of it. */
 void scope_add_tensors(StepScope *scope);

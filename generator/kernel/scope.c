@@ -33,6 +33,18 @@ static void apply_facts(KernelBuild *build, IrDim *dim, const Symbolic *expressi
       most < SYMBOLIC_DIMENSION_MAX ? MAX(most, 1) : 0; /* 0 says that nobody knows: of nothing it is 1 */
 }
 
+static void find_tiles(IrOp *op, void *data)
+{
+  if (op->code == OP_TILES) *(IrOp **)data = op;
+}
+
+IrOp *kernel_tiles(const KernelBuild *build)
+{
+  IrOp *tiles = NULL;
+  ir_region_visit(build->kernel->body, find_tiles, &tiles);
+  return tiles;
+}
+
 IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type)
 {
   int64_t value;
@@ -247,6 +259,16 @@ bool scope_open(StepScope *scope, KernelBuild *build, const char *name)
   scope->function = ir_function_new(build->module, name, false);
   scope->builder = ir_builder_at_end(scope->function->body);
   return true;
+}
+
+void scope_enter(StepScope *scope, IrRegion *region)
+{
+  const FusedOperator *op = scope->build->op;
+  Mark mark = scope->builder.mark;
+  memset(scope->step_values, 0, op->n_steps * sizeof *scope->step_values);
+  memset(scope->input_values, 0, op->n_inputs * sizeof *scope->input_values);
+  scope->builder = ir_builder_at_end(region);
+  scope->builder.mark = mark;
 }
 
 void scope_open_region(StepScope *scope, KernelBuild *build, IrRegion *region)

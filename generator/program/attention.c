@@ -31,6 +31,14 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->expression(bound->number, visitor->data);
     visitor->operand(&bound->limit, visitor->data);
   }
+  const AttentionSequences *sequences = &attention->sequences;
+  if (sequences->packed) {
+    visitor->number(8 + 4 * sequences->own + 2 * sequences->packed_keys + sequences->ending, visitor->data);
+    visitor->number(sequences->ends, visitor->data);
+    visitor->number(sequences->lengths, visitor->data);
+    visitor->expression(sequences->of_ends, visitor->data);
+    visitor->expression(sequences->of_lengths, visitor->data);
+  }
   const AttentionPages *pages = &attention->pages;
   if (!pages->rows) return;
   visitor->number(pages->rows, visitor->data);
@@ -84,6 +92,15 @@ void describe_attention(const FusedOperator *op, GString *text)
     fused_put_value(text, "pages", pages->count);
     fused_put_value(text, "keys' page", pages->strides[0]);
     fused_put_value(text, "values' page", pages->strides[1]);
+    g_string_append_c(text, '\n');
+  }
+  const AttentionSequences *sequences = &attention->sequences;
+  if (sequences->packed) {
+    g_string_append(text, "  sequences whose rows end as ");
+    fused_put_tensor(text, op->inputs[sequences->ends].tensor);
+    g_string_append_printf(text, "%s, keys %s ", sequences->ending ? ", masks from their ends" : "",
+                           sequences->packed_keys || sequences->own ? "end as" : "as many as");
+    fused_put_tensor(text, op->inputs[sequences->lengths].tensor);
     g_string_append_c(text, '\n');
   }
   describe_operand(op, &attention->queries, "queries", "row", text);

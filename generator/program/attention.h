@@ -37,6 +37,20 @@ typedef struct AttentionPages {
   const Symbolic *strides[2];     /* elements from page to page, of keys and of values */
 } AttentionPages;
 
+/* Batches are sequences, whose rows of queries and results lie behind one another: row m of a sequence behind those of the ones before it.
+ * How many keys a sequence has is loaded too. */
+typedef struct AttentionSequences {
+  bool packed; /* so it is; else nothing of this is */
+  bool own;    /* keys and values are those of the rows, and end where these do */
+  bool
+      packed_keys; /* they lie behind one another by ends of their own; else each sequence has its own first ones, or its pages */
+  bool ending;     /* masks count from a sequence's last row and last key */
+  unsigned unread; /* of inputs[]: none, or ends of keys once more */
+  unsigned ends,
+      lengths; /* of inputs[]: ends of rows; ends of keys if these are packed, else how many there are. ends[b + 1] is that of b */
+  const Symbolic *of_ends, *of_lengths; /* elements from one sequence's to the next one's */
+} AttentionSequences;
+
 typedef struct FusedAttention {
   const Symbolic *batches, *heads, *rows, *keys, *depth, *width; /* dims but depth, the elements of a query */
   const Symbolic *group; /* heads that share keys and values: the same number for all of them */
@@ -49,6 +63,7 @@ typedef struct FusedAttention {
   AttentionBound bounds[ATTENTION_MOST_BOUNDS]; /* all others */
   unsigned n_bounds;
   AttentionPages pages;
+  AttentionSequences sequences;
 } FusedAttention;
 
 /* What key - row is at least, as far as it is known; NULL: keys are seen from the first one on. */

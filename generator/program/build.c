@@ -146,9 +146,17 @@ static void add_nodes(ProgramBuilder *at)
     case OPERATOR_ELEMENTWISE:
     case OPERATOR_VIEW: program_add_elementwise(at, node); break;
     case OPERATOR_INDEX: program_add_indexed(at, node); break;
+    case OPERATOR_SEQUENCES:
     case OPERATOR_FUNCTION: break; /* expanded when the graph was read */
     }
   }
+}
+
+/* What is a kernel of its own. */
+static const GraphNode *find_sequences(const ProgramGroup *group)
+{
+  bool alone = group->n == 1 && group->nodes[0]->op->class_ == OPERATOR_SEQUENCES;
+  return alone ? group->nodes[0] : NULL;
 }
 
 Program *program_build(const ProgramGroup *group)
@@ -168,7 +176,10 @@ Program *program_build(const ProgramGroup *group)
   program->facts = &group->graph->facts;
   find_anchor(&at);
   find_behind(&at);
-  if (at.second)
+  const GraphNode *sequences = find_sequences(group);
+  if (sequences)
+    program_add_sequences(&at, sequences);
+  else if (at.second)
     add_chained_axes(&at);
   else if (at.product)
     add_product_axes(&at);
@@ -176,8 +187,10 @@ Program *program_build(const ProgramGroup *group)
     add_row_axes(&at);
   else
     add_elementwise_axes(&at);
-  add_nodes(&at);
-  add_writes(&at);
+  if (!sequences) {
+    add_nodes(&at);
+    add_writes(&at);
+  }
   program->n_nodes = nodes->len;
   program->nodes = arena_memdup(group->arena, nodes->data, nodes->len * sizeof(ProgramNode));
   program_settle(program);

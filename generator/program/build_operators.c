@@ -277,20 +277,30 @@ static ProgramValue row_part(ProgramBuilder *at, const Row *row, OperatorId op, 
   return part(at, row->node, op, row->compute, a, b);
 }
 
+ProgramValue program_add_weights(ProgramBuilder *at, const GraphNode *node, NumberType compute,
+                                 ProgramValue x, ProgramValue largest, bool guarded)
+{
+  ProgramValue sum = largest, below = part(at, node, ONNX_Sub, compute, x, largest);
+  sum.result = 1;
+  ProgramValue share = part(at, node, ONNX_Div, compute, part(at, node, ONNX_Exp, compute, below, none), sum);
+  if (!guarded) return share;
+  ProgramValue hidden = program_add_map(at, node, ONNX_Equal, NUMBER_BOOL, compute,
+                                        (ProgramValue[]){largest, program_immediate(-INFINITY, compute)}, 2);
+  return program_add_map(at, node, ONNX_Where, compute, compute,
+                         (ProgramValue[]){hidden, program_immediate(0, compute), share}, 3);
+}
+
 /* e^(x - largest) / sum, or x - largest - ln sum */
 static ProgramValue add_softmax(ProgramBuilder *at, Row *row, bool logarithm)
 {
   reduce_row(at, row, row->x);
-  ProgramValue below = row_part(at, row, ONNX_Sub, row->x, row->first);
-  if (logarithm) return row_part(at, row, ONNX_Sub, below, row_part(at, row, ONNX_Log, row->second, none));
-  ProgramValue share = row_part(at, row, ONNX_Div, row_part(at, row, ONNX_Exp, below, none), row->second);
+  if (logarithm) {
+    ProgramValue below = row_part(at, row, ONNX_Sub, row->x, row->first);
+    return row_part(at, row, ONNX_Sub, below, row_part(at, row, ONNX_Log, row->second, none));
+  }
   const GraphAttribute *masked = graph_attribute_find(row->node, "masked_rows");
-  if (!masked || strcmp(masked->text, "zero") != 0) return share;
-  ProgramValue hidden =
-      program_add_map(at, row->node, ONNX_Equal, NUMBER_BOOL, row->compute,
-                      (ProgramValue[]){row->first, program_immediate(-INFINITY, row->compute)}, 2);
-  return program_add_map(at, row->node, ONNX_Where, row->compute, row->compute,
-                         (ProgramValue[]){hidden, program_immediate(0, row->compute), share}, 3);
+  return program_add_weights(at, row->node, row->compute, row->x, row->first,
+                             masked && !strcmp(masked->text, "zero"));
 }
 
 /* 1 / sqrt(square + epsilon) */
@@ -318,24 +328,30 @@ static ProgramValue add_norm(ProgramBuilder *at, Row *row, bool centred)
   return value;
 }
 
-/* largest + ln sum; of rows whose largest is infinite the largest */
-static ProgramValue add_log_sum_exp(ProgramBuilder *at, Row *row)
+ProgramValue program_add_log_sum(ProgramBuilder *at, const GraphNode *node, NumberType compute,
+                                 ProgramValue largest, ProgramValue total)
 {
-  reduce_row(at, row, row->x);
-  ProgramValue sum = row_part(at, row, ONNX_Add, row_part(at, row, ONNX_Log, row->second, none), row->first);
+  ProgramValue sum =
+      part(at, node, ONNX_Add, compute, part(at, node, ONNX_Log, compute, total, none), largest);
   const Operator *op = operator_of(ONNX_IsInf);
   GraphAttribute *both = arena_new_array(at->program->arena, GraphAttribute, op->n_attributes);
   for (unsigned i = 0; i < op->n_attributes; i++)
     both[i].integer = op->attributes[i].integer;
   ProgramNode infinite = {.kind = NODE_MAP,
-                          .source = row->node,
+                          .source = node,
                           .op = ONNX_IsInf,
                           .attributes = both,
                           .type = NUMBER_BOOL,
-                          .compute = row->compute};
-  ProgramValue is_infinite = program_add_node(at, infinite, &row->first, 1, NUMBER_BOOL);
-  return program_add_map(at, row->node, ONNX_Where, row->compute, row->compute,
-                         (ProgramValue[]){is_infinite, row->first, sum}, 3);
+                          .compute = compute};
+  ProgramValue is_infinite = program_add_node(at, infinite, &largest, 1, NUMBER_BOOL);
+  return program_add_map(at, node, ONNX_Where, compute, compute, (ProgramValue[]){is_infinite, largest, sum},
+                         3);
+}
+
+static ProgramValue add_log_sum_exp(ProgramBuilder *at, Row *row)
+{
+  reduce_row(at, row, row->x);
+  return program_add_log_sum(at, row->node, row->compute, row->first, row->second);
 }
 
 /* Where the extreme of integers of 32 bits is: f32 does not tell all of them apart. */

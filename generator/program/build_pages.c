@@ -39,24 +39,33 @@ static bool find_index(const GraphTensor *gathered, unsigned dim, const ProgramA
 }
 
 /* The page's number: negative ones count from the end, as Gather's do. */
-static ProgramIndex page_index(ProgramBuilder *at, const GraphNode *gather, const Symbolic *batch,
-                               const Symbolic *page)
+static ProgramIndex page_index(ProgramBuilder *at, const GraphNode *node, const GraphTensor *table,
+                               const Symbolic *pages, const Symbolic *batch, const Symbolic *page)
 {
-  const GraphTensor *table = gather->inputs[1];
   ProgramAccess access = {.tensor = table};
   access.at[0] = (ProgramIndex){batch, PROGRAM_NONE};
   access.at[1] = (ProgramIndex){page, PROGRAM_NONE};
-  return program_index_of(at, program_from_end(at, gather, program_read_once(at, gather, access),
-                                               gather->inputs[0]->shape[PAGE]));
+  return program_index_of(at, program_from_end(at, node, program_read_once(at, node, access), pages));
+}
+
+ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, const GraphTensor *cache,
+                                  const GraphTensor *table, const Symbolic *batch, const Symbolic *key)
+{
+  Arena *arena = at->program->arena;
+  const Symbolic *rows = cache->shape[ROW];
+  ProgramAccess page = {.tensor = cache, .outside = OUTSIDE_FILL};
+  page.at[PAGE] =
+      page_index(at, node, table, cache->shape[PAGE], batch, symbolic_binary(arena, SYMBOLIC_DIV, key, rows));
+  page.at[ROW] = (ProgramIndex){symbolic_binary(arena, SYMBOLIC_MOD, key, rows), PROGRAM_NONE};
+  return page;
 }
 
 ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access)
 {
   Arena *arena = at->program->arena;
   const GraphTensor *cache = gather->inputs[0], *gathered = gather->outputs[0];
-  const Symbolic *zero = symbolic_constant(arena, 0), *rows = cache->shape[ROW], *index[GRAPH_MAX_RANK],
-                 *keys = symbolic_mul(arena, gathered->shape[1], rows);
-  ProgramAccess page = {.tensor = cache, .outside = OUTSIDE_FILL};
+  const Symbolic *zero = symbolic_constant(arena, 0), *index[GRAPH_MAX_RANK],
+                 *keys = symbolic_mul(arena, gathered->shape[1], cache->shape[ROW]);
   for (unsigned d = 0; d < gathered->rank; d++)
     index[d] = zero;
   /* dimensions of what was gathered: batch, page, row, others; page and row are one in the view */
@@ -64,8 +73,7 @@ ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, cons
   find_index(gathered, 2, access, keys, &index[2]);
   for (unsigned d = 3; d < gathered->rank; d++)
     find_index(gathered, d, access, gathered->shape[d], &index[d]);
-  page.at[PAGE] = page_index(at, gather, index[0], symbolic_binary(arena, SYMBOLIC_DIV, index[2], rows));
-  page.at[ROW] = (ProgramIndex){symbolic_binary(arena, SYMBOLIC_MOD, index[2], rows), PROGRAM_NONE};
+  ProgramAccess page = program_page_access(at, gather, cache, gather->inputs[1], index[0], index[2]);
   for (unsigned d = REST; d < cache->rank; d++)
     page.at[d] = (ProgramIndex){index[d + 1], PROGRAM_NONE};
   return program_add_read(at, gather, page);

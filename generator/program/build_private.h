@@ -81,6 +81,11 @@ const GraphNode *program_pages_of(const ProgramBuilder *at, const GraphTensor *t
 bool program_gathers_pages(const ProgramBuilder *at, const GraphNode *node);
 /* The operand's element out of its page: `access` is that of the view. */
 ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access);
+/* The access of row `key` of a sequence in its page, by the table; further dimensions are the caller's. */
+ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, const GraphTensor *cache,
+                                  const GraphTensor *table, const Symbolic *batch, const Symbolic *key);
+/* build_sequences.c: VarlenAttention, which is a group of its own: its axes, nodes and what it writes. */
+void program_add_sequences(ProgramBuilder *at, const GraphNode *node);
 /* build_scatter.c: ScatterElements and ScatterND, TensorScatter, ReverseSequence. */
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_insertion(ProgramBuilder *at, const GraphNode *node);
@@ -100,3 +105,9 @@ void program_add_elementwise(ProgramBuilder *at, const GraphNode *node);
 void program_add_product(ProgramBuilder *at, const GraphNode *node);
 void program_add_row(ProgramBuilder *at, const GraphNode *node);
 ProgramReduction program_reduction_of(OperatorId op);
+/* e^(x - largest) / sum; `largest` is the first result of a max_sum, the sum its second one. guarded: 0 where it is -infinity. */
+ProgramValue program_add_weights(ProgramBuilder *at, const GraphNode *node, NumberType compute,
+                                 ProgramValue x, ProgramValue largest, bool guarded);
+/* largest + ln total; of rows whose largest is infinite the largest */
+ProgramValue program_add_log_sum(ProgramBuilder *at, const GraphNode *node, NumberType compute,
+                                 ProgramValue largest, ProgramValue total);

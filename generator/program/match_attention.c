@@ -1,7 +1,7 @@
 /* Attention: a contraction of queries and keys, steps over its results, a softmax along keys, and the contraction of that
  * with values. Its templates compute the softmax; scale and causality they do themselves, other steps they call. */
 #include "generator/program/attention.h"
-#include "generator/program/bind.h"
+#include "generator/program/match_sequences.h"
 #include <math.h>
 
 #define LEAST_SCORE (-1e30) /* what hides a key: e^(it - largest) is 0 beside any score that is seen */
@@ -15,9 +15,13 @@ typedef struct {
   int row, key, column, depth;     /* axes */
   int table;                       /* node that reads which page keys and values lie in; or PROGRAM_NONE */
   ProgramValue limits[ATTENTION_MOST_BOUNDS]; /* of the bounds */
+  BoundSequences sequences;
+  unsigned ending,
+      beginning; /* masks by key - row that count from a sequence's ends, and those that do not */
 } Attention;
 
 static const ProgramValue absent = {.kind = VALUE_ABSENT};
+static const ProgramValue nothing = {VALUE_IMMEDIATE, 0, 0, 0, NUMBER_S64};
 
 static ProgramValue value_of(unsigned node, unsigned result)
 {
@@ -134,9 +138,11 @@ static bool find_pages(Attention *at)
   const Program *program = at->program;
   const ProgramAccess *keys = &program->nodes[at->k].access, *values = &program->nodes[at->v].access;
   AttentionPages *pages = &at->bound->pages;
-  bool paged = !is_plain(at, at->k);
+  bool sequences = at->bound->sequences.packed,
+       paged = sequences ? paged_axis(at, at->k) >= 0 : !is_plain(at, at->k);
   at->table = PROGRAM_NONE;
-  if (paged != !is_plain(at, at->v)) return refuse(at, "of keys and values one lies in pages");
+  if (paged != (sequences ? paged_axis(at, at->v) >= 0 : !is_plain(at, at->v)))
+    return refuse(at, "of keys and values one lies in pages");
   if (!paged) return true;
   at->table = table_of(program, keys);
   if (paged_axis(at, at->k) != at->key || paged_axis(at, at->v) != at->key)
@@ -180,7 +186,7 @@ static bool settle_pages(Attention *at, Space *space, unsigned *n)
 {
   Arena *arena = at->program->arena;
   unsigned table = at->bound->pages.table, walked = 0;
-  if (!at->bound->pages.rows) return true;
+  if (!at->bound->pages.rows || at->bound->sequences.packed) return true;
   for (unsigned d = 0; d < *n; d++)
     walked |= !symbolic_equals(space->strides[d][table], 0) ? 1u << d : 0;
   if (walked > 1) return refuse(at, "its table is not one for each batch");
@@ -189,13 +195,76 @@ static bool settle_pages(Attention *at, Space *space, unsigned *n)
   return true;
 }
 
+/* ---- sequences ---- */
+
+/* Rows of all sequences lie behind one another, or there are none. */
+static bool find_sequences(Attention *at)
+{
+  const Program *program = at->program;
+  BoundSequences *sequences = &at->sequences;
+  if (!bind_sequences(at->binding, at->row, at->key, sequences)) return false;
+  if (sequences->batch == PROGRAM_NONE) return true;
+  bool fits = bind_along_rows(at->binding, sequences, &program->nodes[at->q].access, at->row);
+  const unsigned reads[] = {at->k, at->v};
+  for (unsigned i = 0; i < G_N_ELEMENTS(reads); i++)
+    fits = fits && (paged_axis(at, reads[i]) >= 0 ||
+                    bind_along_keys(at->binding, sequences, &program->nodes[reads[i]].access, at->key));
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_WRITE)
+      fits = fits && bind_along_rows(at->binding, sequences, &program->nodes[i].access, at->row);
+  at->bound->sequences.packed = true;
+  return fits || refuse(at, "rows or keys of sequences do not begin where their ends say");
+}
+
+/* Is the operand one whose place is not known by strides? */
+static bool is_loaded(const Attention *at, unsigned node)
+{
+  bool keys = node == at->k || node == at->v;
+  return at->table >= 0 ? keys
+                        : keys && at->sequences.batch != PROGRAM_NONE && at->sequences.first != PROGRAM_NONE;
+}
+
+/* Keys behind a number that is loaded lie one behind the other: their strides are those of the tensor. */
+static void lay_keys_out(Attention *at, Space *space, unsigned key)
+{
+  const Program *program = at->program;
+  const unsigned reads[] = {at->k, at->v};
+  if (at->table >= 0) return;
+  for (unsigned i = 0; i < G_N_ELEMENTS(reads); i++) {
+    const ProgramAccess *access = &program->nodes[reads[i]].access;
+    for (unsigned d = 0; is_loaded(at, reads[i]) && d < access->tensor->rank; d++)
+      if (symbolic_same(access->at[d].of_axes, program->axes[at->key].symbol))
+        space->strides[key][at->binding->places[reads[i]]] = access->tensor->strides[d];
+  }
+}
+
+/* Dim 0 is the sequences, dim 1 heads. */
+static void settle_sequences(Attention *at, Space *space, unsigned *n)
+{
+  const Program *program = at->program;
+  const BoundSequences *s = &at->sequences;
+  AttentionSequences *bound = &at->bound->sequences;
+  if (!bound->packed) return;
+  if (*n == 1) space_insert(program->arena, space, 1), ++*n;
+  bound->own = s->own;
+  bound->packed_keys = s->first != PROGRAM_NONE && !s->own;
+  bound->ends = at->binding->places[s->ends];
+  bound->lengths = at->binding->places[s->lengths];
+  bound->unread = s->key_begins != PROGRAM_NONE ? at->binding->places[s->key_begins] : G_MAXUINT;
+  bound->of_ends = program->nodes[s->ends].access.tensor->strides[0];
+  bound->of_lengths = program->nodes[s->lengths].access.tensor->strides[0];
+}
+
 /* The operand's read, or PROGRAM_NONE. */
 static int operand_read(Attention *at, const ProgramValue *value)
 {
   const Program *program = at->program;
-  bool read = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ &&
-              bind_is_matrix(program, value->node) &&
-              (is_plain(at, value->node) || paged_axis(at, value->node) >= 0);
+  bool read = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ;
+  bool lengths = false; /* then what is read where is asked once axes are known */
+  for (unsigned i = 0; i < program->n_axes; i++)
+    lengths |= program->axes[i].length != PROGRAM_NONE;
+  read = read && (lengths || (bind_is_matrix(program, value->node) &&
+                              (is_plain(at, value->node) || paged_axis(at, value->node) >= 0)));
   if (read) return (int)value->node;
   refuse(at, "an operand of its contractions is computed, or lies in no plain order");
   return PROGRAM_NONE;
@@ -214,8 +283,9 @@ static bool find_operands(Attention *at)
     return refuse(at, "it contracts along several axes");
   at->depth = __builtin_ctz(first->axes);
   at->key = __builtin_ctz(second->axes);
-  if (!find_pages(at)) return false;
   at->row = bind_own_axis(program, at->q, at->k, first->axes);
+  if (at->row < 0) return refuse(at, "its queries have no rows of their own");
+  if (!find_sequences(at) || !find_pages(at)) return false;
   at->column = bind_own_axis(program, at->v, at->softmax, second->axes);
   uint32_t wanted = 1u << at->key;
   if (at->row < 0 || at->column < 0 || program->nodes[at->softmax].axes != wanted ||
@@ -382,7 +452,7 @@ static bool is_masked(const Attention *at, ProgramValue value, ProgramValue *sco
   bound->number = symbolic_sub(arena, symbolic_constant(arena, more), rest);
   if (turned) bound->number = symbolic_sub(arena, rest, symbolic_constant(arena, more));
   bound->least = least != turned;
-  if (known) *limit = (ProgramValue){VALUE_IMMEDIATE, 0, 0, 0, NUMBER_S64};
+  if (known) *limit = nothing;
   *scores = where->operands[kept ? 1 : 2];
   return true;
 }
@@ -404,6 +474,14 @@ static bool is_scaled(const Attention *at, ProgramValue value, ProgramValue *sco
 static bool keep_bound(Attention *at, const AttentionBound *bound, ProgramValue limit)
 {
   FusedAttention *bound_so_far = at->bound;
+  bool ending = bound->from_row && bind_is_ending(at->binding, &at->sequences, limit);
+  if (bound->from_row && bound_so_far->sequences.packed) {
+    if ((ending ? at->beginning : at->ending) || (!ending && limit.kind != VALUE_IMMEDIATE)) return false;
+    at->ending += ending;
+    at->beginning += !ending;
+    bound_so_far->sequences.ending = ending;
+    if (ending) limit = nothing;
+  }
   if (!bound_so_far->causal && bound->from_row && !bound->least && limit.kind == VALUE_IMMEDIATE) {
     bound_so_far->causal = true;
     bound_so_far->diagonal = bound->number;
@@ -450,14 +528,21 @@ static bool bind_limits(Attention *at)
 }
 
 /* Steps over scores stand between the first contraction and what is left of them; others the template computes. */
-/* What computes which page keys and values are in: by node; g_free. */
-static bool *places_of_pages(const Attention *at)
+/* What computes which page keys and values are in, and where sequences begin and end: by node; g_free. */
+static bool *places_of_operands(const Attention *at)
 {
   const Program *program = at->program;
-  bool *places = g_new0(bool, program->n_nodes + 1);
-  const unsigned reads[] = {at->k, at->v};
-  for (unsigned i = 0; at->table >= 0 && i < G_N_ELEMENTS(reads); i++) {
-    g_autofree bool *known = program_ancestors(program, (unsigned)program->nodes[reads[i]].access.at[0].node);
+  const BoundSequences *s = &at->sequences;
+  bool *places = g_new0(bool, program->n_nodes + 1), paged = at->table >= 0;
+  const int loaded[] = {paged ? program->nodes[at->k].access.at[0].node : PROGRAM_NONE,
+                        paged ? program->nodes[at->v].access.at[0].node : PROGRAM_NONE,
+                        s->begin,
+                        s->rows,
+                        s->first,
+                        s->keys};
+  for (unsigned i = 0; i < G_N_ELEMENTS(loaded); i++) {
+    if (loaded[i] == PROGRAM_NONE) continue;
+    g_autofree bool *known = program_ancestors(program, (unsigned)loaded[i]);
     for (unsigned j = 0; j < program->n_nodes; j++)
       places[j] |= known[j];
   }
@@ -472,7 +557,7 @@ static bool mark_steps(Attention *at, ProgramValue scores)
   g_autofree bool *own = program_ancestors(program, scores.node);
   for (unsigned i = 0; i < at->bound->n_bounds; i++)
     add_ancestors(program, &at->limits[i], own);
-  g_autofree bool *places = places_of_pages(at);
+  g_autofree bool *places = places_of_operands(at);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (places[i] && node->kind != NODE_WRITE) {
@@ -571,10 +656,11 @@ static bool settle_heads(Attention *at, Space *space, unsigned n)
   unsigned k = bound->key_matrix.input, v = bound->values.input;
   insert_batches(arena, space, n);
   unsigned last = MAX(n, 2) - 1;
+  bool packed = bound->sequences.packed;
   bool shared = symbolic_equals(space->strides[last][k], 0) && symbolic_equals(space->strides[last][v], 0) &&
                 !symbolic_equals(space->dims[last], 1);
   bound->group = symbolic_constant(arena, 1);
-  if (shared && last <= 2 && take_heads_as_rows(at, space, last)) return true;
+  if (shared && !packed && last <= 2 && take_heads_as_rows(at, space, last)) return true;
   if (shared) bound->group = space->dims[last];
   if (n > 2) {
     if (n != 3 || !shared || !others_continue(arena, space, 1, k, v))
@@ -624,7 +710,10 @@ static bool settle(Attention *at)
   bound->values.input = at->binding->places[at->v];
   if (bound->pages.rows) bound->pages.table = at->binding->places[at->table];
   lay_pages_out(at, &space, batches + 1);
-  unsigned left = space_merge(program->arena, &space, 0, batches);
+  lay_keys_out(at, &space, batches + 1);
+  unsigned kept = bound->sequences.packed; /* sequences stay a dim of their own */
+  unsigned left = kept + space_merge(program->arena, &space, kept, batches);
+  settle_sequences(at, &space, &left);
   if (!settle_pages(at, &space, &left) || !settle_heads(at, &space, left) ||
       !take_operand(at, &space, &bound->queries, at->q, ATTENTION_ROW, (unsigned)at->depth) ||
       !take_operand(at, &space, &bound->key_matrix, at->k, ATTENTION_KEY, (unsigned)at->depth) ||
@@ -659,7 +748,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_attention(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {.points = true};
+  Binding binding = {.points = true, .groups = true};
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.near ? binding.why : NULL;
   bind_close(&binding);

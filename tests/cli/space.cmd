@@ -72,7 +72,7 @@ $ adlgen compile a.json --gpu h100 --set backwards=1 --emit ptx --out out --expl
   backwards = 1 by --set
 
 $ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
-own/templates/attention.ir:45:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
+own/templates/attention.ir:52:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
     if !anyone
         ^
 [exit 1]

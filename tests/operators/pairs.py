@@ -98,6 +98,11 @@ def known_inputs(graph, row, type_, largest):
     if op == "Compress":
         graph.constants["chosen"] = {"type": "bool", "shape": [4], "data": [True, False, True, True]}
         return [x, "chosen"]
+    if op == "VarlenAttention":  # varlen.py has its other forms
+        if not largest:
+            return [graph.tensor(type_, [48, 2, 64])] * 3 + [graph.tensor("s32", [3])]
+        return [graph.tensor(type_, [48, 4, 64])] + [graph.tensor(type_, [5, 16, 2, 64])] * 2 + [graph.tensor("s32", [3]), "", graph.tensor("s32", [2]),
+                                                                                             graph.tensor("s32", [2, 4])]
     if op == "GroupedMatMul":  # an e4m3 beside an e5m2 is a MatMul's, too
         return [graph.tensor(type_, [64, 32]), graph.tensor(type_, [2, 32, 32]), graph.tensor("s32", [2])]
     if op == "QLinearMatMul":

@@ -18,6 +18,10 @@ func all_keys(%b: s32, %h: s32) -> s32 {
   %n: s32 = let 1073741824
   return %n
 }
+func from_0(%b: s32) -> s32 {
+  %n: s32 = let 0
+  return %n
+}
 func no_page(%b: s32, %h: s32, %key: s32, %seen: s32) -> s32 {
   %n: s32 = let 0
   return %n
@@ -61,7 +65,7 @@ def filled_in(ir_tool, folder, name, kind, heads_inside, mutant=None, **paramete
         text = text.replace(head, f"{head}{strides} align 16")
     path = pathlib.Path(folder) / f"{name}.ir"
     path.write_text(text + PARTS.replace("TYPE", kind))
-    bound = {"t": kind, **({"seen": "@all_keys"} if "$seen" in text else {}), **({"slab": "@no_page"} if "$slab" in text else {}), "score": "@plain", "epilogue": "@keep", **parameters}
+    bound = {"t": kind, **({"seen": "@all_keys"} if "$seen" in text else {}), **({"slab": "@no_page"} if "$slab" in text else {}), **({"behind": "@from_0"} if "$behind" in text else {}), "score": "@plain", "epilogue": "@keep", **parameters}
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))
     return path
 

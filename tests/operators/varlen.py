@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""varlen.py ADLGEN: VarlenAttention on the simulator against double precision: sequences of likely, hostile or wrong lengths, keys that lie as
+rows do, by ends of their own, in caches and in pages; rows of no sequence stay as they were (0xff, which is NaN)."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+GPUS = ["h100", "a100"]
+
+
+def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None, keys=None, lengths=None, table=None, page=0, sums=False, cast=False,
+           align=16, **attributes):
+    """ends, key_ends, lengths, table: numbers; keys: of the tensor; page: rows of one."""
+    dv, rows = dv or d, rows or max(ends + [1])
+    of_keys = [rows] if key_ends is None and lengths is None else [keys] if lengths is None else [keys, page] if table else [len(lengths), keys]
+    inputs = {"q": {"type": dtype, "shape": [rows, heads, d], "align": align}, "k": {"type": dtype, "shape": of_keys + [own, d], "align": align},
+              "v": {"type": dtype, "shape": of_keys + [own, dv], "align": align}}
+    constants, names = {}, ["q", "k", "v"]
+    for name, values in (("e", ends), ("ke", key_ends), ("n", lengths), ("p", table)):
+        shape = [] if values is None else [len(ends) - 1, -1] if name == "p" else [len(values)]
+        if name == "p" and values:
+            shape[1] = len(values) // shape[0]
+        if values is not None:
+            constants[name] = {"type": "s32", "shape": shape, "data": list(values)}
+        names.append("" if values is None else name)
+    while not names[-1]:
+        names.pop()
+    outputs = ["y", "l"] if sums else ["y"]
+    nodes = [{"op": "VarlenAttention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": attributes}]
+    if cast:
+        nodes.append({"op": "Cast", "inputs": ["y"], "outputs": ["z"], "attributes": {"to": "f32"}})
+    return {"name": "g", "inputs": inputs, "constants": constants, "nodes": nodes, "outputs": outputs + (["z"] if cast else [])}
+
+
+def shuffled(pages, n):
+    """Numbers of pages in no order, some of them shared."""
+    return [(i * 7 + i // 3) % pages for i in range(n)]
+
+
+def cases():
+    mixed = [0, 1, 130, 130, 200, 290]
+    for causal in (0, 1):  # keys as rows
+        yield varlen(mixed, 4, 2, 64, rows=300, is_causal=causal)
+        yield varlen([0, 63, 64, 128, 257, 386], 2, 2, 128, is_causal=causal, sums=True)
+    for ends in ([0], [0, 0], [0, 0, 0, 1], [0, 100, 50, 150], [0, 300, 7, 2**31 - 1], [0, -3, -2**31, 9], [5, 20, 40], [0, 1, 2, 3]):
+        yield varlen(ends, 2, 1, 64, rows=160, is_causal=1, sums=True)
+    # keys by ends of their own: more than rows, fewer, none; wrong ones
+    for key_ends in ([0, 40, 400, 400, 470, 600], [0, 0, 3, 3, 3, 3], [0, 90, 20, 700, -4, 2**31 - 1], [-5, 2, 300, 650, 9, 600]):
+        for attributes in ({}, {"is_causal": 1}, {"is_causal": 1, "diagonal": "begin"}):
+            yield varlen(mixed, 4, 2, 64, rows=300, key_ends=key_ends, keys=600, **attributes)
+    yield varlen(mixed, 4, 4, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, left_window_size=37, right_window_size=5)
+    yield varlen(mixed, 2, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, left_window_size=0, is_causal=1)
+    yield varlen(mixed, 2, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, left_window_size=20, diagonal="begin")
+    yield varlen(mixed, 2, 2, 64, rows=300, left_window_size=20, right_window_size=0)
+    # caches with lengths: decoded, prefilled behind a prefix, empty, beyond the cache
+    for lengths in ([200, 129, 0, 300, 91], [1, 2**31 - 1, 5, -7, 64]):
+        yield varlen(mixed, 4, 2, 64, rows=300, lengths=lengths, keys=300, is_causal=1)
+    yield varlen([0, 1, 2, 3, 4], 8, 2, 128, lengths=[64, 65, 1, 128], keys=128, is_causal=1, sums=True)
+    # pages: shorter and longer than tiles, shared and in no order
+    for page in (16, 64, 256):
+        each = 512 // page
+        yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], table=shuffled(3 * each, 5 * each), page=page, keys=3 * each, is_causal=1)
+    yield varlen([0, 1, 2, 90], 4, 1, 128, lengths=[1, 77, 200], table=[5, -1, 0, 1, 3, -3], page=128, keys=6, is_causal=1, sums=True)
+    # kinds of operands
+    yield varlen(mixed, 4, 2, 64, rows=300, dtype="f16", is_causal=1, softcap=20.0, scale=0.2)
+    yield varlen(mixed, 2, 2, 72, rows=300, is_causal=1)
+    yield varlen(mixed[:-1] + [300], 2, 1, 128, dv=64, key_ends=[0, 40, 400, 400, 470, 600], keys=600, is_causal=1, cast=True)
+    yield varlen(mixed, 2, 2, 64, rows=300, align=2, is_causal=1)
+
+
+def main():
+    lines = [json.dumps({"label": f"{i}", "graph": graph, "gpu": gpu}) for i, graph in enumerate(cases()) for gpu in GPUS]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "lines.jsonl")
+        with open(path, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        run = subprocess.run([sys.argv[1], "run", "--batch", path, "--on", "sim"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    results = [json.loads(line) for line in run.stdout.splitlines()]
+    wrong = [f"{lines[r['line'] - 1]}\n  {json.dumps(r)[:1500]}" for r in results if not r["ok"]]
+    if wrong or len(results) != len(lines):
+        sys.exit("\n".join(wrong) + f"\n{len(wrong)} of {len(lines)} are wrong\n{run.stderr[-3000:]}")
+    print(f"{len(lines)} runs right")
+
+
+main()

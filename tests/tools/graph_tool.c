@@ -166,7 +166,8 @@ static void print_attributes(const Operator *row)
 
 static void print_operators(void)
 {
-  static const char *const classes[] = {"elementwise", "matrix product", "row", "view", "index", "sequences", "function"};
+  static const char *const classes[] = {"elementwise", "matrix product", "row",     "view",
+                                        "index",       "sequences",      "function"};
   unsigned n;
   const Operator *rows = operator_table(&n);
   printf(

@@ -22,6 +22,7 @@ struct Forms {
   GHashTable *by_opcode; /* -> GPtrArray of Row */
   GPtrArray *rows;
   GHashTable *unlisted;
+  GHashTable *held, *held_types; /* opcodes and types whose operands are registers */
 };
 
 /* ---- the table ---- */
@@ -57,6 +58,15 @@ static bool add_row(Forms *f, Node *node, GError **error)
   return true;
 }
 
+static bool read_words(Node *root, const char *name, GHashTable *words, GError **error)
+{
+  Node *list = node_require(root, name, error);
+  if (!list || !node_kind_is(list, NODE_SEQUENCE, name, error)) return false;
+  for (unsigned i = 0; i < list->n; i++)
+    if (list->items[i]->kind == NODE_SCALAR) g_hash_table_add(words, (void *)list->items[i]->text);
+  return true;
+}
+
 static bool read_table(Forms *f, GError **error)
 {
   g_autoptr(Source) source = data_load(FORMS, error);
@@ -64,13 +74,12 @@ static bool read_table(Forms *f, GError **error)
   Node *root = f->document ? document_root(f->document) : NULL;
   if (!root || !node_kind_is(root, NODE_MAPPING, FORMS, error)) return false;
   Node *rows = node_require(root, "rows", error),
-       *unlisted = rows ? node_require(root, "unlisted", error) : NULL;
-  if (!unlisted || !node_kind_is(rows, NODE_SEQUENCE, "rows", error) ||
-      !node_kind_is(unlisted, NODE_SEQUENCE, "unlisted", error))
+       *held = rows ? node_require(root, "registers", error) : NULL;
+  if (!held || !node_kind_is(rows, NODE_SEQUENCE, "rows", error) ||
+      !node_kind_is(held, NODE_MAPPING, "registers", error) ||
+      !read_words(root, "unlisted", f->unlisted, error) || !read_words(held, "opcodes", f->held, error) ||
+      !read_words(held, "types", f->held_types, error))
     return false;
-  for (unsigned i = 0; i < unlisted->n; i++)
-    if (unlisted->items[i]->kind == NODE_SCALAR)
-      g_hash_table_add(f->unlisted, (void *)unlisted->items[i]->text);
   for (unsigned i = 0; i < rows->n; i++)
     if (!add_row(f, rows->items[i], error)) return false;
   return true;
@@ -82,6 +91,8 @@ Forms *forms_load(GError **error)
   f->by_opcode = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
   f->rows = g_ptr_array_new_with_free_func(row_free);
   f->unlisted = g_hash_table_new(g_str_hash, g_str_equal);
+  f->held = g_hash_table_new(g_str_hash, g_str_equal);
+  f->held_types = g_hash_table_new(g_str_hash, g_str_equal);
   if (read_table(f, error)) return f;
   forms_free(f);
   return NULL;
@@ -92,6 +103,8 @@ void forms_free(Forms *forms)
   if (!forms) return;
   g_hash_table_unref(forms->by_opcode);
   g_hash_table_unref(forms->unlisted);
+  g_hash_table_unref(forms->held);
+  g_hash_table_unref(forms->held_types);
   g_ptr_array_unref(forms->rows);
   document_free(forms->document);
   g_free(forms);
@@ -215,6 +228,19 @@ static bool knows_words(const PtxInstruction *in)
   return true;
 }
 
+/* A constant where only a register may stand; NULL: there is none. */
+static const PtxOperand *find_constant(const Forms *forms, const PtxInstruction *in)
+{
+  if (!g_hash_table_contains(forms->held, in->parts[0])) return NULL;
+  for (unsigned i = 1; i < in->n_parts; i++)
+    if (ptx_type_parse(in->parts[i]) != TYPE_NONE && !g_hash_table_contains(forms->held_types, in->parts[i]))
+      return NULL;
+  for (unsigned i = 0; i < in->n_operands; i++)
+    if (in->operands[i].kind == OPERAND_INTEGER || in->operands[i].kind == OPERAND_FLOAT)
+      return &in->operands[i];
+  return NULL;
+}
+
 bool forms_check(const PtxModule *module, GError **error)
 {
   if (module->version > NEWEST) return true;
@@ -225,6 +251,13 @@ bool forms_check(const PtxModule *module, GError **error)
   for (unsigned f = 0; f < module->n_functions; f++)
     for (unsigned i = 0; i < module->functions[f]->n_code && faults < MOST_FAULTS; i++) {
       const PtxInstruction *in = &module->functions[f]->code[i];
+      const PtxOperand *constant = find_constant(forms, in);
+      if (constant) {
+        error_add(error, ERROR_INPUT, SEVERITY_ERROR, &constant->mark, "ptx-form", "move it to one before",
+                  "`%s` takes registers, no constants", in->text);
+        faults++;
+        continue;
+      }
       if (g_hash_table_contains(good, in->text)) continue;
       if (forms_have(forms, in->parts, in->n_parts) || !knows_words(in)) {
         g_hash_table_add(good, (void *)in->text);

@@ -163,7 +163,7 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);
     choice_set_int(choice, "ending", attention->sequences.ending);
   }
-  if (range != RANGE_PARTS) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
+  if (range > RANGE_BOUNDED) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
   choice_set_float(choice, "scale", attention->score.kind == OPERAND_STEP ? G_LN2 : attention->scale);
   choice->stages = (unsigned)candidate_int(tile, "stages");
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),

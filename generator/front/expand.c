@@ -270,6 +270,14 @@ GraphTensor *expand_cast(Expansion *at, const char *part, GraphTensor *x, Number
                      &(ExpandNode){ONNX_Cast, part, 1, {x}, .attributes = {{"saturate", 1}, {"to", type}}});
 }
 
+GraphTensor *expand_index(Expansion *at, const char *part, const Symbolic *const *shape, unsigned rank,
+                          unsigned axis)
+{
+  GraphTensor *blank = expand(at, ONNX_Expand, "blank", expand_number(at, "nothing", NUMBER_S32, 0),
+                              expand_known(at, "extents", shape, rank, 1));
+  return expand_node(at, &(ExpandNode){ONNX_IndexAlong, part, 1, {blank}, .attributes = {{"axis", axis}}});
+}
+
 GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, const Symbolic *const *shape,
                             unsigned rank)
 {

@@ -85,6 +85,9 @@ GraphTensor *expand_known(Expansion *at, const char *part, const Symbolic *const
 /* A constant matrix of elements as they lie in memory. */
 GraphTensor *expand_table(Expansion *at, const char *part, NumberType type, size_t rows, size_t columns,
                           const void *data);
+/* The index of each element along an axis of a shape, s32. */
+GraphTensor *expand_index(Expansion *at, const char *part, const Symbolic *const *shape, unsigned rank,
+                          unsigned axis);
 GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, const Symbolic *const *shape,
                             unsigned rank);
 /* perm as Transpose has it. */

@@ -5,7 +5,7 @@
  *            groups, the `topk_group` best groups are left: by their largest score, or (`group_score` top2) by the sum of their two largest.
  *   Permute: a stable counting sort. Before a choice stand those of experts with smaller numbers, and earlier ones of its own.
  *   Combine: a token's rows times their weights, added in the order of its choices, in f32. */
-#include "generator/front/expand.h"
+#include "generator/front/expand_rows.h"
 #include <math.h>
 #include <string.h>
 
@@ -14,21 +14,10 @@ static GraphTensor *along(Expansion *x, OperatorId op, const char *part, GraphTe
   return expand(x, op, part, a, expand_integers(x, "axes", &axis, 1));
 }
 
-static GraphTensor *sum_along(Expansion *x, const char *part, GraphTensor *a, int64_t axis, bool keep)
-{
-  return expand_node(x, &(ExpandNode){ONNX_ReduceSum,
-                                      part,
-                                      2,
-                                      {a, expand_integers(x, "axes", &axis, 1)},
-                                      .attributes = {{"keepdims", keep}}});
-}
-
 /* Indices 0, 1, .. of so many elements, s32. */
 static GraphTensor *places(Expansion *x, const char *part, const Symbolic *extent)
 {
-  GraphTensor *blank = expand(x, ONNX_Expand, "blank", expand_number(x, "none", NUMBER_S32, 0),
-                              expand_known(x, "extent", &extent, 1, 1));
-  return expand_node(x, &(ExpandNode){ONNX_IndexAlong, part, 1, {blank}, .attributes = {{"axis", 0}}});
+  return expand_index(x, part, &extent, 1, 0);
 }
 
 /* The same where the extent is a number: a constant. */
@@ -95,13 +84,8 @@ static GraphTensor *best_groups(Expansion *x, GraphTensor *scores, int64_t exper
   GraphTensor *apart = expand_reshape(
       x, "apart", scores,
       (const Symbolic *const[]){tokens, symbolic_constant(arena, groups), symbolic_constant(arena, each)}, 3);
-  GraphTensor *best =
-      two ? sum_along(x, "group_score", largest(x, "two", apart, 2, NULL), -1, false)
-          : expand_node(x, &(ExpandNode){ONNX_ReduceMax,
-                                         "group_score",
-                                         2,
-                                         {apart, expand_integers(x, "last", (int64_t[]){-1}, 1)},
-                                         .attributes = {{"keepdims", 0}}});
+  GraphTensor *best = expand_reduce_away(x, two ? ONNX_ReduceSum : ONNX_ReduceMax, "group_score",
+                                         two ? largest(x, "two", apart, 2, NULL) : apart, 1u << 2);
   GraphTensor *chosen = NULL;
   largest(x, "groups", best, kept, &chosen);
   /* [T, kept, 1] == [groups]: one of the kept is the group */
@@ -109,7 +93,8 @@ static GraphTensor *best_groups(Expansion *x, GraphTensor *scores, int64_t exper
                                 expand(x, ONNX_Equal, "same", along(x, ONNX_Unsqueeze, "column", chosen, 2),
                                        numbers_below(x, "group", groups)),
                                 NUMBER_F32);
-  GraphTensor *any = along(x, ONNX_Unsqueeze, "open", sum_along(x, "any", is, 1, false), 2);
+  GraphTensor *any =
+      along(x, ONNX_Unsqueeze, "open", expand_reduce_away(x, ONNX_ReduceSum, "any", is, 1u << 1), 2);
   GraphTensor *left = expand_node(x, &(ExpandNode){ONNX_Where,
                                                    "left",
                                                    3,
@@ -144,9 +129,10 @@ void expand_route(Expansion *x)
                   x, &(ExpandNode){
                          ONNX_GatherElements, "weights", 2, {scores, chosen}, .attributes = {{"axis", 1}}});
   if (graph_attribute(node, "normalize")->integer) /* scores of sigmoids may all be 0 */
-    weights = expand(x, ONNX_Div, "shares", weights,
-                     expand(x, ONNX_Add, "divisor", sum_along(x, "total", weights, 1, true),
-                            expand_number(x, "tiny", NUMBER_F32, 1e-20)));
+    weights =
+        expand(x, ONNX_Div, "shares", weights,
+               expand(x, ONNX_Add, "divisor", expand_reduce(x, ONNX_ReduceSum, "total", weights, 1u << 1),
+                      expand_number(x, "tiny", NUMBER_F32, 1e-20)));
   if (factor != 1)
     weights = expand(x, ONNX_Mul, "scaled", weights, expand_number(x, "factor", NUMBER_F32, factor));
   expand_give(x, 0, chosen);
@@ -171,7 +157,8 @@ static void sort_choices(Expansion *x, Sorted *s, int64_t experts, int64_t align
       NUMBER_S32);
   is = expand(x, ONNX_Mul, "is", is,
               along(x, ONNX_Unsqueeze, "real", expand_cast(x, "real", s->valid, NUMBER_S32), 1));
-  GraphTensor *up_to = cumulative(x, "up_to", is), *count = sum_along(x, "count", is, 0, false);
+  GraphTensor *up_to = cumulative(x, "up_to", is),
+              *count = expand_reduce_away(x, ONNX_ReduceSum, "count", is, 1u << 0);
   GraphTensor *wide = count;
   if (align > 1) {
     GraphTensor *step = expand_number(x, "align", NUMBER_S32, (double)align);
@@ -308,6 +295,6 @@ void expand_combine(Expansion *x)
       total = total ? expand(x, ONNX_Add, "total", total, part) : part;
     }
   else
-    total = sum_along(x, "total", shares(x, &of, of.place, of.weights), 1, false);
+    total = expand_reduce_away(x, ONNX_ReduceSum, "total", shares(x, &of, of.place, of.weights), 1u << 1);
   expand_give(x, 0, expand_cast(x, "combined", total, of.rows->type));
 }

@@ -308,14 +308,7 @@ static GraphTensor *spread_blocks(Expansion *at, unsigned input, const int64_t *
   GraphTensor *x = expand_input(at, 0), *scale = expand_input(at, input);
   for (unsigned d = 0; d < x->rank; d++) {
     if (sizes[d] == 1) continue;
-    GraphTensor *blank = expand(at, ONNX_Expand, arena_printf(arena, "%s_blank%u", part[0], d),
-                                expand_number(at, "none", NUMBER_S32, 0),
-                                expand_known(at, "extent", (const Symbolic *const[]){x->shape[d]}, 1, 1));
-    GraphTensor *all = expand_node(at, &(ExpandNode){ONNX_IndexAlong,
-                                                     arena_printf(arena, "%s%u", part[0], d),
-                                                     1,
-                                                     {blank},
-                                                     .attributes = {{"axis", 0}}});
+    GraphTensor *all = expand_index(at, arena_printf(arena, "%s%u", part[0], d), &x->shape[d], 1, 0);
     GraphTensor *block = expand(at, ONNX_Div, arena_printf(arena, "%s%u", part[1], d), all,
                                 expand_number(at, "size", NUMBER_S32, (double)sizes[d]));
     scale = expand_node(at, &(ExpandNode){ONNX_Gather,

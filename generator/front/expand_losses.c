@@ -244,8 +244,7 @@ static bool check_scale(Expansion *at, unsigned axis)
 static GraphTensor *sum_of_rows(Expansion *at, const char *part, GraphTensor *x, unsigned axis)
 {
   if (!axis || expand_failed(at)) return x;
-  GraphTensor *axes = expand_axes(at, (1u << axis) - 1);
-  return expand_node(at, &(ExpandNode){ONNX_ReduceSum, part, 2, {x, axes}, .attributes = {{"keepdims", 0}}});
+  return expand_reduce_away(at, ONNX_ReduceSum, part, x, (1u << axis) - 1);
 }
 
 /* Inputs: the result's gradient, x, scale. With n the normalised x and g = dy scale: (g - mean(g) - n mean(g n)) / deviation;

@@ -7,11 +7,7 @@
 static GraphTensor *index_along(Expansion *at, const Symbolic *const *shape, unsigned rank, unsigned axis,
                                 NumberType type)
 {
-  GraphTensor *blank = expand(at, ONNX_Expand, "blank", expand_number(at, "nothing", NUMBER_S32, 0),
-                              expand_known(at, "extents", shape, rank, 1));
-  GraphTensor *index =
-      expand_node(at, &(ExpandNode){ONNX_IndexAlong, "index", 1, {blank}, .attributes = {{"axis", axis}}});
-  return expand_cast(at, "count", index, type);
+  return expand_cast(at, "count", expand_index(at, "index", shape, rank, axis), type);
 }
 
 static bool fail(Expansion *at, unsigned input, const char *what)

@@ -25,10 +25,21 @@ GraphTensor *expand_axes(Expansion *at, uint32_t axes)
   return expand_integers(at, "axes", items, n);
 }
 
+static GraphTensor *reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes,
+                           bool stay)
+{
+  return expand_node(
+      at, &(ExpandNode){op, part, 2, {x, expand_axes(at, axes)}, .attributes = {{"keepdims", stay}}});
+}
+
 GraphTensor *expand_reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes)
 {
-  return expand_node(at,
-                     &(ExpandNode){op, part, 2, {x, expand_axes(at, axes)}, .attributes = {{"keepdims", 1}}});
+  return reduce(at, op, part, x, axes, true);
+}
+
+GraphTensor *expand_reduce_away(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes)
+{
+  return reduce(at, op, part, x, axes, false);
 }
 
 bool expand_read_axis(Expansion *at, unsigned *axis)

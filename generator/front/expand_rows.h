@@ -1,4 +1,4 @@
-/* Between expand_rows.c, expand_losses.c and expand_rotary.c only: what bodies of row operators share. */
+/* Between expand_rows.c, expand_losses.c, expand_rotary.c, expand_experts.c and the like only: what bodies of row operators share. */
 #pragma once
 #include "generator/front/expand.h"
 
@@ -10,6 +10,8 @@ void expand_give_narrowed(Expansion *at, unsigned output, GraphTensor *value);
 GraphTensor *expand_axes(Expansion *at, uint32_t axes);
 /* Over some axes, which stay as 1. */
 GraphTensor *expand_reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes);
+/* Over some axes, which go. */
+GraphTensor *expand_reduce_away(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes);
 /* Attribute `axis`, of input 0, counted from the front; false: reported. */
 bool expand_read_axis(Expansion *at, unsigned *axis);
 /* 1 / sqrt(variance + attribute `epsilon`) */

@@ -3,47 +3,19 @@
 
 A prefix of keys that sequences share and their own keys, attended apart and merged by MergeStates, have to be attention over all keys; rows
 that see nothing of one part, or of both, too. A sink is a score without a value: of each head, or of all (smooth_softmax)."""
-import json
 import math
 import pathlib
-import struct
-import subprocess
 import sys
-import tempfile
+
+import runs
 
 adlgen = pathlib.Path(sys.argv[1]).resolve()
 LIMITS = {"bf16": 6e-3, "f16": 1.5e-3, "f32": 1e-5}
 SCALE = 0.125
-WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "I64": 8}
-
-
-def numbers(kind, raw):
-    if kind == "BF16":
-        return [struct.unpack("<f", struct.pack("<I", x << 16))[0] for x in struct.unpack(f"<{len(raw) // 2}H", raw)]
-    return list(struct.unpack(f"<{len(raw) // WIDTHS[kind]}{ {'F16': 'e', 'F32': 'f', 'I64': 'q'}[kind]}", raw))
-
-
-def load(path):
-    raw = path.read_bytes()
-    size = struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8:8 + size])
-    return {name: numbers(e["dtype"], raw[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]]) for name, e in header.items() if name != "__metadata__"}
 
 
 def run(graph, gpu, lengths=None):
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        (folder / "graph.json").write_text(json.dumps(graph))
-        words = [adlgen, "run", folder / "graph.json", "--gpu", gpu, "--on", "sim", "--out", folder, "--seed", "5"]
-        if lengths:
-            data = struct.pack(f"<{len(lengths)}q", *lengths)
-            text = json.dumps({"lengths": {"dtype": "I64", "shape": [len(lengths)], "data_offsets": [0, len(data)]}}).encode()
-            (folder / "lengths.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-            words.append(f"--input=lengths={folder}/lengths.safetensors")
-        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{gpu} {graph['name']}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
-        return load(folder / "inputs.safetensors"), load(folder / "outputs.safetensors")
+    return runs.run(adlgen, graph, gpu, [("lengths", "s64", [len(lengths)], lengths)] if lengths else [])
 
 
 def attend(q, keys, values, sink=None):

@@ -2,53 +2,14 @@
 """Route, Permute, Combine and a layer of experts made of them, against their definitions in double precision: experts.py ADLGEN
 
 Experts, ends, sources and places are exact; choices of nobody, experts that nobody chose, groups that begin at multiples, no tokens at all."""
-import json
+import functools
 import math
 import pathlib
-import struct
-import subprocess
 import sys
-import tempfile
 
-adlgen = pathlib.Path(sys.argv[1]).resolve()
-CODES = {"I32": "i", "I64": "q", "F32": "f"}
-WIDTHS = {"BF16": 2, "I32": 4, "F32": 4, "I64": 8}
-KINDS = {"s32": "I32", "s64": "I64", "f32": "F32"}
+import runs
 
-
-def numbers(kind, raw):
-    if kind == "BF16":
-        return [struct.unpack("<f", struct.pack("<I", x << 16))[0] for x in struct.unpack(f"<{len(raw) // 2}H", raw)]
-    return list(struct.unpack(f"<{len(raw) // WIDTHS[kind]}{CODES[kind]}", raw))
-
-
-def load(path):
-    raw = path.read_bytes()
-    size = struct.unpack("<Q", raw[:8])[0]
-    return {name: numbers(e["dtype"], raw[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]])
-            for name, e in json.loads(raw[8:8 + size]).items() if name != "__metadata__"}
-
-
-def save(path, name, kind, shape, values):
-    data = struct.pack(f"<{len(values)}{CODES[KINDS[kind]]}", *values)
-    text = json.dumps({name: {"dtype": KINDS[kind], "shape": shape, "data_offsets": [0, len(data)]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def run(graph, gpu, given=()):
-    """given: name, type, shape, values of inputs; the others are random."""
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        (folder / "graph.json").write_text(json.dumps(graph))
-        words = [adlgen, "run", folder / "graph.json", "--gpu", gpu, "--on", "sim", "--out", folder, "--seed", "7"]
-        for name, kind, shape, values in given:
-            save(folder / f"{name}.given.safetensors", name, kind, shape, values)
-            words.append(f"--input={name}={folder}/{name}.given.safetensors")
-        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{gpu} {graph['name']}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
-        inputs = folder / "inputs.safetensors"
-        return load(inputs) if inputs.exists() else {}, load(folder / "outputs.safetensors")
+run = functools.partial(runs.run, pathlib.Path(sys.argv[1]).resolve(), seed=7)
 
 
 def tensor(kind, *shape):

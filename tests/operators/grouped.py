@@ -2,10 +2,9 @@
 """grouped.py ADLGEN: GroupedMatMul on the simulator against double precision: sizes that are likely, hostile or wrong, in every
 place; rows of no group stay as they were (0xff, which is NaN), or become 0."""
 import json
-import os
-import subprocess
 import sys
-import tempfile
+
+from runs import run_batch
 
 GPUS = ["h100", "a100"]
 
@@ -69,19 +68,5 @@ def cases():
     yield grouped("counts", [5, 0, 40], 40, 3, 136, 72, behind=[("Cast", "e4m3")], transB=1)
 
 
-def main():
-    lines = [json.dumps({"label": f"{i}", "graph": graph, "gpu": gpu}) for i, graph in enumerate(cases()) for gpu in GPUS
-             if gpu == "h100" or "e4m3" not in json.dumps(graph)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "lines.jsonl")
-        with open(path, "w") as file:
-            file.write("\n".join(lines) + "\n")
-        run = subprocess.run([sys.argv[1], "run", "--batch", path, "--on", "sim"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    results = [json.loads(line) for line in run.stdout.splitlines()]
-    wrong = [f"{lines[r['line'] - 1]}\n  {json.dumps(r)[:1500]}" for r in results if not r["ok"]]
-    if wrong or len(results) != len(lines):
-        sys.exit("\n".join(wrong) + f"\n{len(wrong)} of {len(lines)} are wrong\n{run.stderr[-3000:]}")
-    print(f"{len(lines)} runs right")
-
-
-main()
+run_batch(sys.argv[1], [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS
+                        if gpu == "h100" or "e4m3" not in json.dumps(graph)])

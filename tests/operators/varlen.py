@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """varlen.py ADLGEN: VarlenAttention on the simulator against double precision: sequences of likely, hostile or wrong lengths, keys that lie as
 rows do, by ends of their own, in caches and in pages; rows of no sequence stay as they were (0xff, which is NaN)."""
-import json
-import os
-import subprocess
 import sys
-import tempfile
+
+from runs import run_batch
 
 GPUS = ["h100", "a100"]
 
@@ -70,18 +68,4 @@ def cases():
     yield varlen(mixed, 2, 2, 64, rows=300, align=2, is_causal=1)
 
 
-def main():
-    lines = [json.dumps({"label": f"{i}", "graph": graph, "gpu": gpu}) for i, graph in enumerate(cases()) for gpu in GPUS]
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "lines.jsonl")
-        with open(path, "w") as file:
-            file.write("\n".join(lines) + "\n")
-        run = subprocess.run([sys.argv[1], "run", "--batch", path, "--on", "sim"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    results = [json.loads(line) for line in run.stdout.splitlines()]
-    wrong = [f"{lines[r['line'] - 1]}\n  {json.dumps(r)[:1500]}" for r in results if not r["ok"]]
-    if wrong or len(results) != len(lines):
-        sys.exit("\n".join(wrong) + f"\n{len(wrong)} of {len(lines)} are wrong\n{run.stderr[-3000:]}")
-    print(f"{len(lines)} runs right")
-
-
-main()
+run_batch(sys.argv[1], [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS])

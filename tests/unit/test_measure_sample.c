@@ -276,9 +276,11 @@ static void cuts_blocks_of_scales(void **state)
                                  "outputs: [Y]}";
   static const char *const whole[] = {"M=37", "N=48", "K=64", NULL},
                            *const part[] = {"M=37", "N=41", "K=50", NULL},
-                           *const rows[] = {"M=37", "K=64", NULL};
+                           *const rows[] = {"M=37", "K=64", NULL},
+                           *const wide[] = {"M=9", "N=1100", "K=16", NULL}; /* indices that are computed */
   check_agreement(text, whole, 2);
   check_agreement(text, part, 2);
+  check_agreement(text, wide, 2);
   check_agreement(quantise, rows, 1);
 }
 

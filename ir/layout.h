@@ -103,6 +103,8 @@ const Layout *layout_rows(Arena *arena, unsigned m, unsigned n, unsigned warps);
 const Layout *layout_by_threads(Arena *arena, const Layout *layout, unsigned vector, unsigned copies);
 
 /* Operations. */
+/* Do threads hold the elements as the fragments in which a product takes its left operand from registers? */
+bool layout_is_left_operand(const Layout *layout, NumberType type);
 bool layout_equal(const Layout *a, const Layout *b); /* same map, whatever the modes look like */
 /* Does every thread that holds an element in `to` hold it in `from` too, all in registers of the same numbers? Then a
  * conversion only renames registers. */

@@ -1,6 +1,7 @@
 /* The constructors that instruction families name. Each is the documented fragment of one instruction,
  * repeated over the tile in registers and warps. */
 #include "ir/layout.h"
+#include <string.h>
 
 static Layout *layout_new(Arena *arena, unsigned rank, const unsigned *extents)
 {
@@ -38,6 +39,14 @@ static void operand_a(Layout *layout, unsigned e)
   mode(layout, PLACE_REGISTER, 2, 1, 4 * e);
   mode(layout, PLACE_LANE, 4, 1, e);
   mode(layout, PLACE_LANE, 8, 0, 1);
+}
+
+bool layout_is_left_operand(const Layout *layout, NumberType type)
+{
+  Layout first = {0};
+  operand_a(&first, elements_per_register(type));
+  return layout->rank == 2 && layout->n >= first.n &&
+         !memcmp(layout->modes, first.modes, first.n * sizeof *first.modes);
 }
 
 const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warps_m,

@@ -232,10 +232,13 @@ static bool knows_words(const PtxInstruction *in)
 static const PtxOperand *find_constant(const Forms *forms, const PtxInstruction *in)
 {
   if (!g_hash_table_contains(forms->held, in->parts[0])) return NULL;
-  for (unsigned i = 1; i < in->n_parts; i++)
-    if (ptx_type_parse(in->parts[i]) != TYPE_NONE && !g_hash_table_contains(forms->held_types, in->parts[i]))
-      return NULL;
-  for (unsigned i = 0; i < in->n_operands; i++)
+  bool typed = false;
+  for (unsigned i = 1; i < in->n_parts; i++) {
+    if (ptx_type_parse(in->parts[i]) == TYPE_NONE) continue;
+    if (!g_hash_table_contains(forms->held_types, in->parts[i])) return NULL;
+    typed = true;
+  }
+  for (unsigned i = 0; typed && i < in->n_operands; i++)
     if (in->operands[i].kind == OPERAND_INTEGER || in->operands[i].kind == OPERAND_FLOAT)
       return &in->operands[i];
   return NULL;

@@ -11,7 +11,8 @@ GraphTensor *expand_axes(Expansion *at, uint32_t axes);
 /* Over some axes, which stay as 1. */
 GraphTensor *expand_reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes);
 /* Over some axes, which go. */
-GraphTensor *expand_reduce_away(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes);
+GraphTensor *expand_reduce_away(Expansion *at, OperatorId op, const char *part, GraphTensor *x,
+                                uint32_t axes);
 /* Attribute `axis`, of input 0, counted from the front; false: reported. */
 bool expand_read_axis(Expansion *at, unsigned *axis);
 /* 1 / sqrt(variance + attribute `epsilon`) */

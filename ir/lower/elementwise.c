@@ -290,13 +290,6 @@ IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType
   return narrow_integer ? narrow(lower, y, to) : y;
 }
 
-/* Do threads hold neighbours along k, as a product takes its left operand from registers? */
-static bool is_operand(const Layout *layout)
-{
-  return layout->name &&
-         (g_str_has_prefix(layout->name, "group.a(") || g_str_has_prefix(layout->name, "mma.a("));
-}
-
 /* Two 8-bit elements in the low half of a word. */
 static IrExpr *join_bytes(Lower *lower, const LowerTile *tile, unsigned r)
 {
@@ -315,7 +308,7 @@ static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile
   LowerTile *from = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
   bool bytes = from && !from->packed && number_has_bytes(from->element, 1) && from->element != NUMBER_BOOL &&
                is_pair_type(tile->element) && tile->n % 2 == 0 && layout_equal(from->layout, tile->layout);
-  bool joins = bytes && is_operand(tile->layout);
+  bool joins = bytes && layout_is_left_operand(tile->layout, tile->element);
   for (unsigned i = 0; bytes && !joins && i < tile->n / 2; i++)
     bytes = from->loaded && from->loaded[i];
   if (!bytes) return NULL;

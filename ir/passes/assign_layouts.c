@@ -350,24 +350,23 @@ static void settle_all(const Graph *graph)
 
 /* ---- Operands that are computed from slots ---- */
 
+/* What has been looked at of an operand: a value may be read many times. */
+typedef struct Operand {
+  const Layout *layout;
+  GHashTable *seen; /* IrValue; what is in `seen` and was not refused comes from slots */
+} Operand;
+
 /* Is a product's operand computed, element by element, from slots alone, and rows or columns of what is loaded? */
-static bool comes_from_slots(const IrValue *value, const Layout *layout)
+static bool comes_from_slots(const Operand *at, const IrValue *value)
 {
   const IrOp *def = value->def;
-  bool whole = same_extents(layout, &value->type);
+  bool whole = same_extents(at->layout, &value->type);
+  if (!g_hash_table_add(at->seen, (void *)value)) return true;
   if (!def || (!whole && def->code == OP_LOAD) || (whole && def->code == OP_GET)) return def != NULL;
   bool from = ir_op_is_elementwise(def->code);
   for (unsigned i = 0; from && i < def->n_operands; i++)
-    if (is_tile(def->operands[i])) from = comes_from_slots(def->operands[i]->value, layout);
+    if (is_tile(def->operands[i])) from = comes_from_slots(at, def->operands[i]->value);
   return from;
-}
-
-static void lay_operand(const Graph *graph, IrValue *value, const Layout *layout)
-{
-  const Layout *own = layout_beside(graph->arena, layout, &value->type);
-  if (own) value->type.layout = own;
-  for (unsigned i = 0; ir_op_is_elementwise(value->def->code) && i < value->def->n_operands; i++)
-    if (is_tile(value->def->operands[i])) lay_operand(graph, value->def->operands[i]->value, layout);
 }
 
 /* Such an operand begins as fragments all the way: where its parts are equally wide, none would gain by going first. */
@@ -375,8 +374,16 @@ static void begin_as_fragments(const Graph *graph)
 {
   for (unsigned i = 0; i < graph->ties->len; i++) {
     const Tie *tie = &g_array_index(graph->ties, Tie, i);
-    if (tie->wanted && !tie->transposed && comes_from_slots(tie->from, tie->wanted))
-      lay_operand(graph, tie->from, tie->wanted);
+    if (!tie->wanted || tie->transposed) continue;
+    g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+    if (!comes_from_slots(&(Operand){tie->wanted, seen}, tie->from)) continue;
+    GHashTableIter each;
+    gpointer value;
+    for (g_hash_table_iter_init(&each, seen); g_hash_table_iter_next(&each, &value, NULL);) {
+      IrType *type = &((IrValue *)value)->type;
+      const Layout *own = layout_beside(graph->arena, tie->wanted, type);
+      if (own) type->layout = own;
+    }
   }
 }
 

@@ -542,7 +542,7 @@ static const struct {
     {"add.u32 %r0, %r1;", ERROR_INPUT, "takes 3 to 3 operands, not 2"},
     {"add %r0, %r1, 1;", ERROR_INPUT, "PTX has no instruction `add`"},
     {"sub.rn.f16x2 %r0, %r1, 5;", ERROR_INPUT, "`sub.rn.f16x2` takes registers, no constants"},
-    {"fma.rn.bf16x2 %r0, %r1, 0xBF80BF80, %r2;", ERROR_INPUT,
+    {"fma.rn.bf16x2 %r0, %r1, 0xBF80BF80, %r1;", ERROR_INPUT,
      "`fma.rn.bf16x2` takes registers, no constants"},
     {"mul.u32 %r0, %r1, 1;", ERROR_INPUT, "PTX has no instruction `mul.u32`"},
     {"and.u32 %r0, %r1, 1;", ERROR_INPUT, "PTX has no instruction `and.u32`"},

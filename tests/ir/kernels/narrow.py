@@ -28,6 +28,16 @@ def compile_for(gpu, kind, wide, folder):
     return Kernel(sys.argv[1], text, "narrow", gpu, WORDS[gpu], folder, 4)
 
 
+def check_readers(gpu, steps=60):
+    """An operand each step of which reads the one before twice: paths through it are 2 to the number of steps, and none walks them all."""
+    chain = "".join(f"%c{i + 1}: tile<bf16>[64, 64] = max %c{i}, %c{i}\n" for i in range(steps - 1))
+    with tempfile.TemporaryDirectory() as folder:
+        text = pathlib.Path(folder, "readers.tile.ir")
+        cast = "%w: tile<bf16>[64, 64] = cast @ab.w\n"
+        text.write_text((HERE / "narrow.tile.ir").read_text().replace(cast, cast.replace("%w", "%c0") + chain + f"%w: tile<bf16>[64, 64] = max %c{steps - 1}, %c{steps - 1}\n"))
+        Kernel(sys.argv[1], text, "narrow", gpu, WORDS[gpu], folder, 4)
+
+
 def half(value):
     return struct.unpack("<H", struct.pack("<e", value))[0]
 
@@ -79,6 +89,7 @@ def check(gpu, kind, wide):
 
 random.seed(12)
 for gpu in "h100", "a100":
+    check_readers(gpu)
     for kind in "s8", "u8", "e4m3", "e5m2":
         for wide in "bf16", "f16":
             check(gpu, kind, wide)

@@ -218,6 +218,17 @@ void error_place(GError *error, const Mark *mark)
   }
 }
 
+void error_hint(GError *error, const char *hint)
+{
+  const GPtrArray *diagnostics = error_diagnostics(error);
+  for (guint i = 0; diagnostics && i < diagnostics->len; i++) {
+    Diagnostic *diagnostic = diagnostics->pdata[i];
+    if (diagnostic->severity != SEVERITY_ERROR) continue;
+    g_autofree char *before = diagnostic->hint;
+    diagnostic->hint = before ? g_strdup_printf("%s; %s", before, hint) : g_strdup(hint);
+  }
+}
+
 const GPtrArray *error_diagnostics(const GError *error)
 {
   return error && error->domain == ADLGEN_ERROR ? adlgen_error_get_private(error)->diagnostics : NULL;

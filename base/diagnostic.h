@@ -67,6 +67,8 @@ void error_add(GError **error, ErrorCode code, Severity severity, const Mark *ma
                const char *hint, const char *format, ...) G_GNUC_PRINTF(7, 8);
 /* Gives the diagnostics that have no place this one: for readers of files that hand a value on to what knows no file. */
 void error_place(GError *error, const Mark *mark);
+/* Adds to what the diagnostics of severity error hint at; NULL error: nothing. For callers that know what an error follows from. */
+void error_hint(GError *error, const char *hint);
 /* Diagnostics of an error, oldest first; an error of a foreign domain gives none. Owned by the error. */
 const GPtrArray *error_diagnostics(const GError *error);
 /* "file:line:col: error: message", source line, caret, "hint: ..." for each; colour if asked for. */

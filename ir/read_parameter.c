@@ -155,8 +155,8 @@ static bool check_name(Reader *reader, const char *const *names, unsigned n, con
     g_autofree char *hint = read_nearest(name, all);
     return read_fail(reader, mark, "undefined", hint, "no parameter above is called `%s`", name);
   }
-  if (strcmp(parameter->kind, "int") || !parameter->value || parameter->decided_by)
-    return read_fail(reader, mark, "key", NULL, "`%s` is no int with a default that may be chosen", name);
+  if (strcmp(parameter->kind, "int") || !parameter->value)
+    return read_fail(reader, mark, "key", NULL, "`%s` is no int with a default", name);
   for (unsigned i = 0; i < n; i++)
     if (!strcmp(names[i], name))
       return read_fail(reader, mark, "redefined", NULL, "`%s` stands here already", name);

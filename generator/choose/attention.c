@@ -181,7 +181,7 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
 static bool is_legal(const Problem *problem, Choice *choice, const char **why)
 {
   DryRuns *runs = problem->dry ? problem->dry : problem->judged;
-  if (!runs || choose_is_forced(problem)) return true;
+  if (!runs) return true;
   const DrySummary *summary = dry_run(runs, choice);
   if (summary && summary->legal && 2 * summary->sums > summary->registers) {
     choice->exact = true;
@@ -198,6 +198,7 @@ typedef struct Pick {
   Choice *choice;
   Range range;
   const char **why;
+  bool any; /* legal or not */
 } Pick;
 
 static bool settle(const Candidate *candidate, void *data)
@@ -206,18 +207,21 @@ static bool settle(const Candidate *candidate, void *data)
   Candidate tile = *candidate;
   candidate_force(pick->problem, &tile); /* what --set asks for stands in any tile */
   set_tile(pick->problem, pick->choice, &tile, pick->range);
-  return is_legal(pick->problem, pick->choice, pick->why);
+  return pick->any || is_legal(pick->problem, pick->choice, pick->why);
 }
 
-/* The first tile that the passes let be. *why: if there is none. */
+/* The first tile that the passes let be; if --set wants what none of them can, the first of all, so that the message says
+ * what does not fit. *why: if there is none. */
 static bool pick(const Problem *problem, Choice *choice, Range range, const char **why)
 {
   g_autofree int64_t *values = fact_values(problem, range);
-  Pick picked = {problem, choice, range, why};
+  Pick picked = {problem, choice, range, why, false};
   Candidate tile;
   const Trial trial = {
       .template_name = template_of(range), .facts = values, .settle = settle, .data = &picked};
-  return trial_winner(problem, &trial, &tile);
+  if (trial_winner(problem, &trial, &tile)) return true;
+  picked.any = choose_is_forced(problem);
+  return picked.any && trial_winner(problem, &trial, &tile);
 }
 
 /* ---- variants and when they are wanted ---- */
@@ -308,6 +312,19 @@ static bool require_bounded(const Problem *problem, Choice *choice)
   return false;
 }
 
+/* All rows are one tile, and each block has a place in the workspace, also where --set wants smaller tiles or fewer places
+ * than the conditions above speak of. */
+static bool require_room(const Problem *problem, Choice *choice, Range range)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  int64_t rows = choice_int(choice, "rows", FEW_ROWS), places = choice_int(choice, "places", 0);
+  if (range > RANGE_BOUNDED) return true;
+  if (rows < FEW_ROWS && !choose_require_at_most(problem, choice, attention->rows, rows)) return false;
+  if (range != RANGE_PARTS || places >= problem->gpu->sm_count / 2) return true;
+  const Symbolic *heads = symbolic_mul(problem->arena, attention->batches, attention->heads);
+  return choose_require_at_most(problem, choice, heads, places);
+}
+
 /* *why: if there is no tile. true: no variant of another range is needed any more. */
 static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
@@ -323,6 +340,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
   bool all = !choice->guard;
   if (range != RANGE_ANY && !require_vectors(problem, choice)) return false;
   if (!pick(problem, choice, range, why)) return false;
+  if (!require_room(problem, choice, range)) return false;
   chooser->n++;
   return all;
 }

@@ -55,7 +55,9 @@ static void force(const Problem *problem, Candidate *candidate, const TryValues 
     bool tried = false;
     for (unsigned j = 0; settled && j < settled->n; j++)
       tried |= space->slot_of[settled->given[j]] == (int)i;
-    if (!tried && choose_forced(problem, space->declared[i]->name, &value)) set_slot(candidate, i, value);
+    if (!tried && choose_forced(problem, space->declared[i]->name, &value) &&
+        space_may_set(space, space->declared[i]->name, value))
+      set_slot(candidate, i, value);
   }
 }
 
@@ -96,7 +98,7 @@ static bool forced(const char *name, int64_t *value, void *data)
 {
   const Walk *walk = data;
   unsigned number = (unsigned)*value;
-  bool asked = choose_forced(walk->asked->problem, name, &number);
+  bool asked = choose_forced(walk->asked->problem, name, &number) && space_may_set(walk->space, name, number);
   if (asked) *value = number;
   return asked;
 }

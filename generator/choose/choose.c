@@ -14,8 +14,10 @@ static bool means_another(const Problem *problem, const Choice *choice)
 /* Once, however many variants there are. */
 static void note_forced(Chooser *chooser, const Choice *choice, const char *name, const char *value)
 {
-  for (const Choice *other = chooser->variants; other < choice; other++)
-    if (!means_another(chooser->problem, other) && choice_parameter(other, name)) return;
+  for (const Choice *other = chooser->variants; other < choice; other++) {
+    const ChoiceParameter *parameter = choice_parameter(other, name);
+    if (!means_another(chooser->problem, other) && parameter && !g_strcmp0(parameter->text, value)) return;
+  }
   choose_note(chooser, "%s = %s by --set", name, value);
 }
 
@@ -26,29 +28,45 @@ static bool is_settled(const Problem *problem, const Choice *choice, const Choic
   return space && !space->kind->late && space_is_key(space, parameter->name);
 }
 
-/* --set name=value: overrides a template parameter in every variant that has it. */
+/* Words, such as the form of rows, are checked before; numbers by what the variant's own template declares. */
+static bool may_set(const Problem *problem, const Choice *choice, const ChoiceParameter *parameter,
+                    const char *value)
+{
+  const Space *space = spaces_of(problem->spaces, choice->template_name);
+  return parameter->kind == EXPR_NAME || space_may_set(space, parameter->name, strtoll(value, NULL, 10));
+}
+
+/* false: the variant keeps the value that it has. */
+static bool force(Chooser *chooser, const Choice *choice, ChoiceParameter *parameter, const char *value)
+{
+  int64_t number = strtoll(value, NULL, 10);
+  bool other = parameter->integer != number;
+  if (!may_set(chooser->problem, choice, parameter, value) ||
+      (other && is_settled(chooser->problem, choice, parameter))) {
+    if (other)
+      choose_note(chooser, "variant %u keeps %s = %" G_GINT64_FORMAT ": it cannot have what --set asks for",
+                  (unsigned)(choice - chooser->variants) + 1, parameter->name, parameter->integer);
+    return false;
+  }
+  parameter->integer = number;
+  parameter->number = strtod(value, NULL);
+  parameter->text = arena_strdup(chooser->problem->arena, value);
+  note_forced(chooser, choice, parameter->name, value);
+  return true;
+}
+
+/* --set name=value: overrides a template parameter in every variant that has it and may have the value. */
 static void apply_sets(Chooser *chooser, Choice *choice)
 {
+  const CompileOptions *options = chooser->problem->options;
   if (means_another(chooser->problem, choice)) return;
-  for (const char *const *set = chooser->problem->options ? chooser->problem->options->sets : NULL;
-       set && *set; set++) {
-    const char *equals = strchr(*set, '=');
+  for (unsigned s = 0; options && options->sets && options->sets[s]; s++) {
+    const char *set = options->sets[s], *equals = strchr(set, '=');
     if (!equals) continue;
-    for (unsigned i = 0; i < choice->n_parameters; i++) {
-      ChoiceParameter *parameter = &choice->parameters[i];
-      if (strlen(parameter->name) != (size_t)(equals - *set) ||
-          strncmp(parameter->name, *set, (size_t)(equals - *set)))
-        continue;
-      if (is_settled(chooser->problem, choice, parameter) &&
-          parameter->integer != strtoll(equals + 1, NULL, 10))
-        continue;
-      parameter->integer = strtoll(equals + 1, NULL, 10);
-      parameter->number = strtod(equals + 1, NULL);
-      parameter->text = arena_strdup(chooser->problem->arena, equals + 1);
-      if (chooser->problem->options->set_used)
-        chooser->problem->options->set_used[set - chooser->problem->options->sets] = true;
-      note_forced(chooser, choice, parameter->name, equals + 1);
-    }
+    g_autofree char *name = g_strndup(set, (gsize)(equals - set));
+    ChoiceParameter *parameter = (ChoiceParameter *)choice_parameter(choice, name);
+    if (parameter && force(chooser, choice, parameter, equals + 1) && options->set_used)
+      options->set_used[s] = true;
   }
 }
 

@@ -39,5 +39,8 @@ void choose_shared_kernels(Chooser *chooser);
 /* Is every --set of the options a parameter that may be forced, with a value that it can have? Names that no
  * template has pass: CompileOptions.set_used tells of those. */
 bool choose_check_sets(const CompileOptions *options, GError **error);
+/* Says in an error of choosing, or of a kernel, which values were asked for: what does not fit may follow from them. The
+ * kernel's choice; NULL: what is asked of any. error may be NULL. */
+void choose_name_sets(const CompileOptions *options, const Choice *choice, GError *error);
 /* The options' sets with the names that parameters have today (ir/former.h); g_strfreev. */
 GStrv choose_sets_today(const CompileOptions *options);

@@ -112,6 +112,30 @@ GStrv choose_sets_today(const CompileOptions *options)
   return sets;
 }
 
+/* Does some message name it already? */
+static bool names_set(const GError *error, const char *name)
+{
+  g_autofree char *text = g_strdup_printf("--set %s=", name);
+  const GPtrArray *diagnostics = error_diagnostics(error);
+  for (guint i = 0; diagnostics && i < diagnostics->len; i++) {
+    const Diagnostic *diagnostic = diagnostics->pdata[i];
+    if (strstr(diagnostic->message, text)) return true;
+  }
+  return false;
+}
+
+void choose_name_sets(const CompileOptions *options, const Choice *choice, GError *error)
+{
+  if (!error) return;
+  g_autoptr(GString) asked = g_string_new(NULL);
+  for (const char *const *set = options ? options->sets : NULL; set && *set; set++) {
+    g_autofree char *name = name_of(*set);
+    if ((!choice || choice_parameter(choice, name)) && !names_set(error, name))
+      g_string_append_printf(asked, "%s--set %s", asked->len ? " " : "asked for: ", *set);
+  }
+  if (asked->len) error_hint(error, asked->str);
+}
+
 bool choose_check_sets(const CompileOptions *options, GError **error)
 {
   const char *const *sets = options ? options->sets : NULL;

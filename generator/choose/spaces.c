@@ -172,11 +172,20 @@ static const IrParameter *declared(const Spaces *spaces, unsigned i, const char 
 
 const IrParameter *spaces_find(const Spaces *spaces, const char *name)
 {
+  const IrParameter *found = NULL;
   for (unsigned i = 0; i < spaces->all->len; i++) {
     const IrParameter *parameter = declared(spaces, i, name);
-    if (parameter) return parameter;
+    if (parameter && (!found || (found->decided_by && !parameter->decided_by))) found = parameter;
   }
-  return NULL;
+  return found;
+}
+
+bool space_may_set(const Space *space, const char *name, int64_t value)
+{
+  const IrParameter *parameter = space ? ir_parameter_find(space->head, name) : NULL;
+  if (!space) return true;
+  return parameter && !parameter->decided_by &&
+         (!parameter->domain || ir_domain_has(parameter->domain, value));
 }
 
 bool spaces_have(const Spaces *spaces, const char *name, int64_t value)
@@ -193,7 +202,7 @@ char *spaces_domain_text(const Spaces *spaces, const char *name)
   g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
   for (unsigned i = 0; i < spaces->all->len; i++) {
     const IrParameter *parameter = declared(spaces, i, name);
-    if (!parameter || !parameter->domain) continue;
+    if (!parameter || !parameter->domain || parameter->decided_by) continue;
     g_autofree char *text = ir_domain_text(parameter->domain);
     if (!g_ptr_array_find_with_equal_func(texts, text, g_str_equal, NULL))
       g_ptr_array_add(texts, g_steal_pointer(&text));

@@ -62,7 +62,9 @@ static inline bool space_has_key(const Space *space, unsigned slot)
 bool space_is_key(const Space *space, const char *name);
 /* Has the template a parameter of the name? NULL, of which nothing is known: yes. */
 bool space_declares(const Space *space, const char *name);
-/* The first declaration of a parameter, NULL: no template has it. */
+/* May --set give the template's parameter the number? NULL, of which nothing is known: yes. */
+bool space_may_set(const Space *space, const char *name, int64_t value);
+/* A declaration of a parameter, one that nothing else decides if there is any; NULL: no template has it. */
 const IrParameter *spaces_find(const Spaces *spaces, const char *name);
 /* Is the value one that the parameter may have in some template? */
 bool spaces_have(const Spaces *spaces, const char *name, int64_t value);

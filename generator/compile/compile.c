@@ -300,7 +300,10 @@ static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **
   g_autoptr(DryRuns) dry = dry_runs_new(opened->op, compilation->graph, compile_dry_run, &runner);
   problem.dry = dry;
   *chooser = (Chooser){.problem = &problem, .explain = silent ? NULL : opened->explain, .error = error};
-  if (!choose_variants(chooser)) return false;
+  if (!choose_variants(chooser)) {
+    if (error) choose_name_sets(compilation->options, NULL, *error);
+    return false;
+  }
   bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
@@ -427,6 +430,7 @@ static bool finish_operator(Compilation *compilation, OpenOperator *opened, GErr
       continue;
     }
     if (!job->done && !job->like) {
+      choose_name_sets(compilation->options, choice, job->error);
       g_propagate_error(error, g_steal_pointer(&job->error));
       return false;
     }

@@ -589,6 +589,20 @@ static unsigned producer_warps(const Split *split, IrRegion *body)
   return split->consumer_warps % WARPGROUP_WARPS || (blocks > 1 && !products) ? 1 : WARPGROUP_WARPS;
 }
 
+/* Roles beside one another may be more threads than a block has. */
+static bool check_threads(Split *split, unsigned warps)
+{
+  const Gpu *gpu = split->context->gpu;
+  unsigned threads = warps * WARP_LANES;
+  if (threads <= gpu->threads_per_block) return true;
+  error_set(split->error, ERROR_UNSUPPORTED, &split->kernel->mark, "threads",
+            "fewer turns (pingpong), or a smaller tile",
+            "the roles have %u threads, %u more than the %u a block of %s may have", threads,
+            threads - gpu->threads_per_block, gpu->threads_per_block, gpu->name);
+  split->failed = true;
+  return false;
+}
+
 static void split_kernel(Split *split, const Survey *survey)
 {
   IrModule *module = split->module;
@@ -632,7 +646,8 @@ static void split_kernel(Split *split, const Survey *survey)
     }
     write_role(split, &builder, ROLE_CONSUMER, split->graph.n ? node : NULL, "consumer", first, first + warps,
                old, survey);
-    ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (first + warps) * WARP_LANES));
+    if (check_threads(split, first + warps))
+      ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (first + warps) * WARP_LANES));
   } else {
     write_role(split, &builder, ROLE_ALL, NULL, "all", 0, warps, old, survey);
   }

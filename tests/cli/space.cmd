@@ -10,6 +10,7 @@ $ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1
 data/templates/gemm.ir:48:7: error: parameter `twice` is 0 where `$split_k == 1 && $slices == 1` does not hold, not 1
   param twice: int = 0 in 0 .. 1 if $split_k == 1 && $slices == 1
         ^
+hint: asked for: --set twice=1 --set split_k=2
 [exit 3]
 
 $ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out --explain | grep 'by --set'

@@ -20,7 +20,7 @@ $ adlgen compile few.json --gpu h100 --sms 35 --set swapped=0 --set bm=64 --set 
 few.json:1:178: error: 4 blocks of each tile of up to 8 rows are up to 36 blocks, more than the 35 SMs of --sms
   ...576, 2048], "align": 16}}, "dims": {"M": {"min": 1, "max": 64}}, "nodes": [{"op": "Gemm", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"tran...
                                                                                 ^
-hint: leave out split_k, or fix the number of rows (--dim) so that fewer blocks are needed
+hint: leave out split_k, or fix the number of rows (--dim) so that fewer blocks are needed; asked for: --set swapped=0 --set bm=64 --set bn=64 --set bk=64 --set stages=4 --set split_k=4
 [exit 3]
 
 # What is set by hand takes the place of the other way of sharing tiles that the model would choose: here slices, which

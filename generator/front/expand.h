@@ -45,6 +45,9 @@ typedef struct ExpandNode {
 /* Puts the body of at->node behind the nodes that were inferred. */
 bool expand_function(Inference *at);
 
+/* Is it a ScatterND that is expanded? Others have a kernel. Its inputs have shapes that fit. */
+bool expand_scatters_parts(const GraphNode *node);
+
 /* ---- for the bodies ---- */
 
 /* The node as it is written, for its attributes and marks. */

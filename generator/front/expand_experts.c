@@ -146,7 +146,22 @@ typedef struct Sorted {
   GraphTensor *expert;     /* of each choice, [choices]; nobody's: 0 */
   GraphTensor *valid;
   GraphTensor *ends, *place;
+  GraphTensor *begin; /* of each expert's rows */
+  GraphTensor *up_to; /* choices of an expert up to each, [choices * experts] */
 } Sorted;
+
+/* Elements of a list, of one dimension. */
+static GraphTensor *of_each(Expansion *x, const char *part, GraphTensor *list, GraphTensor *index)
+{
+  return expand_node(x, &(ExpandNode){ONNX_Gather, part, 2, {list, index}, .attributes = {{"axis", 0}}});
+}
+
+static bool below(Expansion *x, const Symbolic *value, int64_t limit)
+{
+  int64_t least, most;
+  symbolic_range(value, expand_facts(x), &least, &most);
+  return most <= limit;
+}
 
 /* Ends of groups that begin at multiples of `align`, and the place of each choice. */
 static void sort_choices(Expansion *x, Sorted *s, int64_t experts, int64_t align)
@@ -166,13 +181,19 @@ static void sort_choices(Expansion *x, Sorted *s, int64_t experts, int64_t align
     wide = expand(x, ONNX_Mul, "room", expand(x, ONNX_Div, "parts", wide, step), step);
   }
   GraphTensor *begin = expand(x, ONNX_Sub, "begin", cumulative(x, "rooms", wide), wide);
+  s->begin = begin;
   s->ends = expand(x, ONNX_Add, "ends", begin, count);
-  GraphTensor *column = along(x, ONNX_Unsqueeze, "own", s->expert, 1);
-  GraphTensor *rank = expand_node(
-      x, &(ExpandNode){ONNX_GatherElements, "rank", 2, {up_to, column}, .attributes = {{"axis", 1}}});
-  rank = expand_reshape(x, "ranks", rank, &s->choices, 1);
-  GraphTensor *first =
-      expand_node(x, &(ExpandNode){ONNX_Gather, "first", 2, {begin, s->expert}, .attributes = {{"axis", 0}}});
+  /* of 32 bits where these hold every index */
+  const Symbolic *all =
+      symbolic_mul(expand_arena(x), s->choices, symbolic_constant(expand_arena(x), experts));
+  NumberType type = below(x, all, INT32_MAX / 2) ? NUMBER_S32 : NUMBER_S64;
+  GraphTensor *line =
+      expand(x, ONNX_Mul, "line", expand_cast(x, "order", places(x, "order", s->choices), type),
+             expand_number(x, "width", type, (double)experts));
+  s->up_to = expand_reshape(x, "counts", up_to, &all, 1);
+  GraphTensor *rank =
+      of_each(x, "rank", s->up_to, expand(x, ONNX_Add, "own", line, expand_cast(x, "own", s->expert, type)));
+  GraphTensor *first = of_each(x, "first", begin, s->expert);
   GraphTensor *place = expand(x, ONNX_Sub, "place", expand(x, ONNX_Add, "behind", first, rank),
                               expand_number(x, "one", NUMBER_S32, 1));
   s->place = expand_node(
@@ -180,22 +201,93 @@ static void sort_choices(Expansion *x, Sorted *s, int64_t experts, int64_t align
       &(ExpandNode){ONNX_Where, "place", 3, {s->valid, place, expand_number(x, "nowhere", NUMBER_S32, -1)}});
 }
 
+/* Elements of a list that do not fall from one to the next, `step` apart. */
+typedef struct Rising {
+  GraphTensor *list;
+  GraphTensor *before, *last; /* index in front of the first, and of the last, of each that looks: s32 */
+  const Symbolic *n;          /* how many there are */
+  int64_t step;
+  GraphTensor
+      *column; /* s64: where 32 bits do not hold the indices, they count steps from here on; NULL: they do */
+} Rising;
+
+static GraphTensor *element_at(Expansion *x, const char *part, const Rising *rising, GraphTensor *index)
+{
+  if (rising->column) {
+    GraphTensor *step = expand_number(x, part, NUMBER_S64, (double)rising->step);
+    index = expand(x, ONNX_Mul, part, expand_cast(x, part, index, NUMBER_S64), step);
+    index = expand(x, ONNX_Add, part, index, rising->column);
+  }
+  return expand_node(x,
+                     &(ExpandNode){ONNX_Gather, part, 2, {rising->list, index}, .attributes = {{"axis", 0}}});
+}
+
+/* Index of the last of them that is at most `target` (the one in front of the first: none is), by halves: each that looks
+ * reads as many as their number has bits. */
+static GraphTensor *last_up_to(Expansion *x, const char *part, const Rising *rising, GraphTensor *target)
+{
+  int64_t least, most, bit = 1;
+  symbolic_range(rising->n, expand_facts(x), &least, &most);
+  while (bit <= most / 2)
+    bit *= 2;
+  GraphTensor *found = rising->before;
+  for (; bit; bit /= 2) {
+    GraphTensor *step =
+        expand_number(x, part, NUMBER_S32, (double)(rising->column ? bit : bit * rising->step));
+    GraphTensor *more = expand(x, ONNX_Min, part, expand(x, ONNX_Add, part, found, step), rising->last);
+    GraphTensor *under = expand(x, ONNX_LessOrEqual, part, element_at(x, part, rising, more), target);
+    found = expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {under, more, found}});
+  }
+  return found;
+}
+
 static GraphTensor *known_number(Expansion *x, const char *part, const Symbolic *value)
 {
   return expand_cast(x, part, expand_known(x, part, &value, 1, 0), NUMBER_S32);
 }
 
-/* The token of each row, -1: nobody's. Choices of nobody stand behind all rows, where they update nothing. */
-static GraphTensor *sources(Expansion *x, const Sorted *s, const Symbolic *rows, const Symbolic *each)
+/* Of each row the choice that it is, by its expert and how many of that expert's rows are before it: the choice behind the last
+ * up to which the expert has no more. */
+static GraphTensor *choices_of(Expansion *x, const Sorted *s, GraphTensor *expert, GraphTensor *before,
+                               int64_t experts)
 {
+  Arena *arena = expand_arena(x);
+  const Symbolic *width = symbolic_constant(arena, experts), *all = symbolic_mul(arena, s->choices, width);
+  Rising counts = {.list = s->up_to, .n = s->choices, .step = experts};
+  GraphTensor *one = expand_number(x, "one", NUMBER_S32, 1);
+  if (!below(x, all, INT32_MAX / 2)) { /* sums reach twice as far as the indices */
+    const Symbolic *final = symbolic_sub(arena, s->choices, symbolic_constant(arena, 1));
+    counts.column = expand_cast(x, "column", expert, NUMBER_S64);
+    counts.before = expand_number(x, "none", NUMBER_S32, -1);
+    counts.last = known_number(x, "final", final);
+    return expand(x, ONNX_Add, "choice", last_up_to(x, "search", &counts, before), one);
+  }
+  GraphTensor *wide = expand_number(x, "width", NUMBER_S32, (double)experts);
+  counts.before = expand(x, ONNX_Sub, "above", expert, wide);
+  counts.last =
+      expand(x, ONNX_Add, "below", expert, known_number(x, "final", symbolic_sub(arena, all, width)));
+  GraphTensor *behind = expand(x, ONNX_Add, "behind", last_up_to(x, "search", &counts, before), wide);
+  return expand(x, ONNX_Div, "choice", behind, wide);
+}
+
+/* The token of each row, -1: nobody's. The row's expert is the last that begins in front of it. */
+static GraphTensor *sources(Expansion *x, const Sorted *s, const Symbolic *rows, const Symbolic *each,
+                            int64_t experts)
+{
+  GraphTensor *row = places(x, "row", rows);
+  const Rising begins = {.list = s->begin,
+                         /* of each row, so that one kernel has all of it */
+                         .before = expand(x, ONNX_Min, "none", row, expand_number(x, "none", NUMBER_S32, -1)),
+                         .last = expand_number(x, "last", NUMBER_S32, (double)experts - 1),
+                         .n = symbolic_constant(expand_arena(x), experts),
+                         .step = 1};
+  GraphTensor *expert = last_up_to(x, "owner", &begins, row);
+  GraphTensor *before = expand(x, ONNX_Sub, "before", row, of_each(x, "first", s->begin, expert));
   GraphTensor *token =
-      expand(x, ONNX_Div, "token", places(x, "choice", s->choices), known_number(x, "each", each));
-  GraphTensor *none = expand(x, ONNX_Expand, "nobody", expand_number(x, "none_yet", NUMBER_S32, -1),
-                             expand_known(x, "rows", &rows, 1, 1));
-  GraphTensor *row = expand_node(
-      x, &(ExpandNode){ONNX_Where, "row", 3, {s->valid, s->place, known_number(x, "outside", rows)}});
+      expand(x, ONNX_Div, "token", choices_of(x, s, expert, before, experts), known_number(x, "each", each));
+  GraphTensor *taken = expand(x, ONNX_Less, "taken", row, of_each(x, "end", s->ends, expert));
   return expand_node(
-      x, &(ExpandNode){ONNX_ScatterElements, "source", 3, {none, row, token}, .attributes = {{"axis", 0}}});
+      x, &(ExpandNode){ONNX_Where, "source", 3, {taken, token, expand_number(x, "nobody", NUMBER_S32, -1)}});
 }
 
 void expand_permute(Expansion *x)
@@ -231,8 +323,9 @@ void expand_permute(Expansion *x)
                    expand(x, ONNX_Less, "below", list, limit));
   s.expert = expand_node(x, &(ExpandNode){ONNX_Where, "expert", 3, {s.valid, list, none}});
   sort_choices(x, &s, experts, align);
-  expand_give(x, 0, s.ends);
-  if (expand_wants(x, 1)) expand_give(x, 1, sources(x, &s, rows, each));
+  GraphTensor *source = expand_wants(x, 1) ? sources(x, &s, rows, each, experts) : NULL;
+  expand_give(x, 0, s.ends); /* what is given has another name from here on */
+  if (source) expand_give(x, 1, source);
   expand_give(x, 2, expand_reshape(x, "places", s.place, (const Symbolic *const *)chosen->shape, 2));
 }
 

@@ -700,6 +700,7 @@ bool infer_node(Inference *at)
   if (!infer_type(at, &type)) return false;
   if (node->op->class_ == OPERATOR_FUNCTION || has_blocks(node)) return expand_function(at);
   if (!infer_shape(at, &shape)) return false;
+  if (expand_scatters_parts(node)) return expand_function(at);
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
                         shape.rank);

@@ -43,9 +43,17 @@ GraphNode *fuser_writer(const Fuser *fuser, const GraphTensor *tensor, unsigned 
   return fuser->producers[tensor->n_parts ? tensor->parts[i]->index : tensor->index];
 }
 
+bool fuser_points_elsewhere(const GraphNode *reader, const GraphTensor *tensor)
+{
+  if (reader->op->class_ != OPERATOR_INDEX) return false;
+  bool elements = reader->op->id == ONNX_GatherElements,
+       flat = reader->op->id == ONNX_Gather && reader->inputs[0]->rank == 1;
+  return !(elements || flat) || tensor != reader->inputs[1] || tensor == reader->inputs[0];
+}
+
 bool fuser_in_memory_only(const GraphNode *reader, const GraphTensor *tensor, const GraphNode *producer)
 {
-  return reader->op->class_ == OPERATOR_INDEX || fuser_is_view(tensor) || tensor->n_parts ||
+  return fuser_points_elsewhere(reader, tensor) || fuser_is_view(tensor) || tensor->n_parts ||
          tensor != producer->outputs[0] || producer->op->class_ == OPERATOR_SEQUENCES;
 }
 

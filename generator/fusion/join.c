@@ -24,8 +24,10 @@ static bool is_counted_inside(const TensorCount *count, const GraphNode *node)
  * are alive at once, at least. */
 static void count_node(const TensorCount *count, const GraphNode *node)
 {
+  double number; /* stands in the kernel's text */
   for (unsigned i = 0; i < node->n_inputs; i++)
-    if (node->inputs[i] && !is_counted_inside(count, count->fuser->producers[node->inputs[i]->index]))
+    if (node->inputs[i] && !graph_scalar(node->inputs[i], &number) &&
+        !is_counted_inside(count, count->fuser->producers[node->inputs[i]->index]))
       g_hash_table_add(count->counted, node->inputs[i]);
   for (unsigned i = 0; i < node->n_outputs; i++) {
     const GraphTensor *tensor = node->outputs[i];
@@ -66,8 +68,10 @@ static Group *candidate(Fuser *fuser, const GraphNode *node, unsigned i, const c
   if (!producer) return NULL;
   Group *group = fuser_group(fuser, producer);
   if (!group) return NULL;
-  if (fuser_is_view(tensor))
+  if (fuser_is_view(tensor) || fuser_points_elsewhere(node, tensor))
     *why = "it is read at other indices";
+  else if (node->op->class_ == OPERATOR_INDEX && group->anchor)
+    *why = "only an elementwise kernel reads at indices that are computed";
   else if (producer->op->class_ == OPERATOR_SEQUENCES)
     *why = "its operator is a kernel of its own";
   else if (tensor != producer->outputs[0])
@@ -173,7 +177,8 @@ static Group *best_group(Fuser *fuser, GraphNode *node, const char **refused)
 bool fusion_join_producers(Fuser *fuser, unsigned place)
 {
   GraphNode *node = fuser->nodes->pdata[place];
-  if (node->op->class_ != OPERATOR_ELEMENTWISE) return false;
+  bool gathers = node->op->id == ONNX_Gather || node->op->id == ONNX_GatherElements;
+  if (node->op->class_ != OPERATOR_ELEMENTWISE && !gathers) return false;
   const char *refused = NULL;
   Group *best = best_group(fuser, node, &refused);
   for (unsigned i = 0; best && i < node->n_inputs; i++) {

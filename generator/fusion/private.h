@@ -134,6 +134,9 @@ GraphNode *fuser_writer(const Fuser *fuser, const GraphTensor *tensor, unsigned 
  * with elements at other indices, and with further results, such as a row's mean: elementwise steps go on from the
  * first one only. */
 bool fuser_in_memory_only(const GraphNode *reader, const GraphTensor *tensor, const GraphNode *producer);
+/* Does the node take the tensor's elements at other points than its own? Of what it gathers with an index for each of its
+ * points the indices are at the point. */
+bool fuser_points_elsewhere(const GraphNode *reader, const GraphTensor *tensor);
 /* The node reads what must have left the group's kernel before. */
 bool fuser_reads_back(const Fuser *fuser, const GraphNode *node, const Group *group);
 /* Nobody but `node` reads the tensor, and the graph does not give it. */

@@ -5,6 +5,7 @@ Experts, ends, sources and places are exact; choices of nobody, experts that nob
 import functools
 import math
 import pathlib
+import random
 import sys
 
 import runs
@@ -78,11 +79,14 @@ def check_route(gpu, tokens, experts, bias, **attributes):
     close(f"{gpu} Route {attributes}, weights", found["w"], [w for _, weights in wanted for w in weights], 1e-5)
 
 
-def check_permute(gpu, kind, chosen, k, experts, align):
+def check_permute(gpu, kind, chosen, k, experts, align, most=None):
+    """most: of tokens, of which there are an open number; 0: of which nothing is known."""
     shape = [len(chosen) // k, k]
-    graph = {"name": "permute", "inputs": {"e": tensor(kind, *shape)},
+    graph = {"name": "permute", "inputs": {"e": tensor(kind, *(shape if most is None else ["T", k]))},
              "nodes": [node("Permute", ["e"], ["ends", "source", "place"], experts=experts, align=align)], "outputs": ["ends", "source", "place"]}
-    _, found = run(graph, gpu, [("e", kind, shape, chosen)])
+    if most:
+        graph["dims"] = {"T": {"min": 0, "max": most}}
+    _, found = run(graph, gpu, [("e", kind, shape, chosen)], dims=None if most is None else {"T": shape[0]})
     for name, values in zip(("ends", "source", "place"), permute(chosen, k, experts, align)):
         same(f"{gpu} Permute of {len(chosen)}, {experts} experts, align {align}: {name}", found[name], values)
 
@@ -117,6 +121,7 @@ def check_layer(gpu, tokens, experts, hidden, width, align, **attributes):
     close(f"{gpu} layer of {experts} experts, align {align}", found["y"], wanted, 1e-2)
 
 
+draw = random.Random(3)
 for device in ("h100", "a100"):
     check_route(device, 5, 16, False, k=2, normalize=1)
     check_route(device, 3, 64, True, k=6, scoring="sigmoid", n_group=8, topk_group=3, group_score="top2", normalize=1, factor=2.5)
@@ -125,6 +130,11 @@ for device in ("h100", "a100"):
     check_permute(device, "s64", [6, -1, 2, 7, 2, 2, 0, 6, 9], 3, 7, 4)  # experts 7, 9 and -1 are nobody
     check_permute(device, "s32", [5] * 130 + [0, 4], 1, 6, 64)
     check_permute(device, "s32", [], 2, 3, 1)
+    drawn = [draw.choice([0, 1, 1, 4, 11, 11, 11, 12, -1, 40]) for _ in range(8 * 130)]
+    check_permute(device, "s32", drawn, 8, 13, 16, most=32768)
+    check_permute(device, "s32", drawn[:93], 3, 12, 1, most=64)
+    check_permute(device, "s32", drawn[:40], 8, 12, 8, most=0)  # indices of 64 bits
+    check_permute(device, "s32", [], 8, 13, 16, most=4096)
     check_layer(device, 9, 4, 64, 32, 1, k=2, normalize=1)
 check_layer("h100", 5, 8, 32, 16, 64, k=3, scoring="sigmoid", n_group=4, topk_group=2)
 print("layers of experts: right")

@@ -141,14 +141,32 @@ void expand_route(Expansion *x)
 
 /* ---- Permute ---- */
 
+#define PART_MOST 512 /* choices that are put in order by one block */
+
+/* Choices are sorted in parts of a power of two, by keys: expert times the part's length, plus the place in the part; nobody's
+ * stand behind all experts. Where a part's choices of an expert begin, and how many of that expert are in the parts before, then
+ * tell where each choice goes, and which choice comes to a place: by halves, as keys rise. */
 typedef struct Sorted {
   const Symbolic *choices; /* tokens times choices of each */
-  GraphTensor *expert;     /* of each choice, [choices]; nobody's: 0 */
-  GraphTensor *valid;
-  GraphTensor *ends, *place;
-  GraphTensor *begin; /* of each expert's rows */
-  GraphTensor *up_to; /* choices of an expert up to each, [choices * experts] */
+  const Symbolic *parts;   /* one at least */
+  int64_t part, experts, align;
+  NumberType index;          /* of what has a value for each part and expert */
+  GraphTensor *list;         /* expert of each choice, s32 */
+  GraphTensor *keys;         /* [parts * part], each part in order */
+  GraphTensor *low;          /* keys of a part below those of an expert, [parts * (experts + 1)] */
+  GraphTensor *before;       /* choices of an expert in parts before, [parts * experts] */
+  GraphTensor *begin, *ends; /* of each expert's rows */
 } Sorted;
+
+static GraphTensor *number_s32(Expansion *x, const char *part, int64_t value)
+{
+  return expand_number(x, part, NUMBER_S32, (double)value);
+}
+
+static GraphTensor *known_number(Expansion *x, const char *part, const Symbolic *value)
+{
+  return expand_cast(x, part, expand_known(x, part, &value, 1, 0), NUMBER_S32);
+}
 
 /* Elements of a list, of one dimension. */
 static GraphTensor *of_each(Expansion *x, const char *part, GraphTensor *list, GraphTensor *index)
@@ -156,56 +174,27 @@ static GraphTensor *of_each(Expansion *x, const char *part, GraphTensor *list, G
   return expand_node(x, &(ExpandNode){ONNX_Gather, part, 2, {list, index}, .attributes = {{"axis", 0}}});
 }
 
-static bool below(Expansion *x, const Symbolic *value, int64_t limit)
+static bool is_at_most(Expansion *x, const Symbolic *value, int64_t limit)
 {
   int64_t least, most;
   symbolic_range(value, expand_facts(x), &least, &most);
   return most <= limit;
 }
 
-/* Ends of groups that begin at multiples of `align`, and the place of each choice. */
-static void sort_choices(Expansion *x, Sorted *s, int64_t experts, int64_t align)
+/* a / b and what is left. */
+static GraphTensor *divide(Expansion *x, const char *part, GraphTensor *a, int64_t b, GraphTensor **rest)
 {
-  GraphTensor *numbers = numbers_below(x, "number", experts);
-  GraphTensor *is = expand_cast(
-      x, "is", expand(x, ONNX_Equal, "same", along(x, ONNX_Unsqueeze, "column", s->expert, 1), numbers),
-      NUMBER_S32);
-  is = expand(x, ONNX_Mul, "is", is,
-              along(x, ONNX_Unsqueeze, "real", expand_cast(x, "real", s->valid, NUMBER_S32), 1));
-  GraphTensor *up_to = cumulative(x, "up_to", is),
-              *count = expand_reduce_away(x, ONNX_ReduceSum, "count", is, 1u << 0);
-  GraphTensor *wide = count;
-  if (align > 1) {
-    GraphTensor *step = expand_number(x, "align", NUMBER_S32, (double)align);
-    wide = expand(x, ONNX_Add, "more", count, expand_number(x, "less", NUMBER_S32, (double)align - 1));
-    wide = expand(x, ONNX_Mul, "room", expand(x, ONNX_Div, "parts", wide, step), step);
-  }
-  GraphTensor *begin = expand(x, ONNX_Sub, "begin", cumulative(x, "rooms", wide), wide);
-  s->begin = begin;
-  s->ends = expand(x, ONNX_Add, "ends", begin, count);
-  /* of 32 bits where these hold every index */
-  const Symbolic *all =
-      symbolic_mul(expand_arena(x), s->choices, symbolic_constant(expand_arena(x), experts));
-  NumberType type = below(x, all, INT32_MAX / 2) ? NUMBER_S32 : NUMBER_S64;
-  GraphTensor *line =
-      expand(x, ONNX_Mul, "line", expand_cast(x, "order", places(x, "order", s->choices), type),
-             expand_number(x, "width", type, (double)experts));
-  s->up_to = expand_reshape(x, "counts", up_to, &all, 1);
-  GraphTensor *rank =
-      of_each(x, "rank", s->up_to, expand(x, ONNX_Add, "own", line, expand_cast(x, "own", s->expert, type)));
-  GraphTensor *first = of_each(x, "first", begin, s->expert);
-  GraphTensor *place = expand(x, ONNX_Sub, "place", expand(x, ONNX_Add, "behind", first, rank),
-                              expand_number(x, "one", NUMBER_S32, 1));
-  s->place = expand_node(
-      x,
-      &(ExpandNode){ONNX_Where, "place", 3, {s->valid, place, expand_number(x, "nowhere", NUMBER_S32, -1)}});
+  GraphTensor *quotient = expand(x, ONNX_Div, part, a, number_s32(x, part, b));
+  *rest = expand(x, ONNX_Sub, part, a, expand(x, ONNX_Mul, part, quotient, number_s32(x, part, b)));
+  return quotient;
 }
 
 /* Elements of a list that do not fall from one to the next, `step` apart. */
 typedef struct Rising {
   GraphTensor *list;
-  GraphTensor *before, *last; /* index in front of the first, and of the last, of each that looks: s32 */
-  const Symbolic *n;          /* how many there are */
+  GraphTensor *first,
+      *last;         /* where each that looks begins, or in front of it, and the last it may find: s32 */
+  const Symbolic *n; /* so far does one lie behind the other, at most, in steps */
   int64_t step;
   GraphTensor
       *column; /* s64: where 32 bits do not hold the indices, they count steps from here on; NULL: they do */
@@ -218,22 +207,20 @@ static GraphTensor *element_at(Expansion *x, const char *part, const Rising *ris
     index = expand(x, ONNX_Mul, part, expand_cast(x, part, index, NUMBER_S64), step);
     index = expand(x, ONNX_Add, part, index, rising->column);
   }
-  return expand_node(x,
-                     &(ExpandNode){ONNX_Gather, part, 2, {rising->list, index}, .attributes = {{"axis", 0}}});
+  return of_each(x, part, rising->list, index);
 }
 
-/* Index of the last of them that is at most `target` (the one in front of the first: none is), by halves: each that looks
- * reads as many as their number has bits. */
+/* Index of the last of them behind the first that is at most `target` (the first: none is), by halves: each that looks reads
+ * as many as their number has bits. */
 static GraphTensor *last_up_to(Expansion *x, const char *part, const Rising *rising, GraphTensor *target)
 {
   int64_t least, most, bit = 1;
   symbolic_range(rising->n, expand_facts(x), &least, &most);
   while (bit <= most / 2)
     bit *= 2;
-  GraphTensor *found = rising->before;
-  for (; bit; bit /= 2) {
-    GraphTensor *step =
-        expand_number(x, part, NUMBER_S32, (double)(rising->column ? bit : bit * rising->step));
+  GraphTensor *found = rising->first;
+  for (; bit && most > 0; bit /= 2) {
+    GraphTensor *step = number_s32(x, part, rising->column ? bit : bit * rising->step);
     GraphTensor *more = expand(x, ONNX_Min, part, expand(x, ONNX_Add, part, found, step), rising->last);
     GraphTensor *under = expand(x, ONNX_LessOrEqual, part, element_at(x, part, rising, more), target);
     found = expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {under, more, found}});
@@ -241,53 +228,196 @@ static GraphTensor *last_up_to(Expansion *x, const char *part, const Rising *ris
   return found;
 }
 
-static GraphTensor *known_number(Expansion *x, const char *part, const Symbolic *value)
+/* The key of choices with such indices, of which some may lie behind the last. */
+static GraphTensor *keys_of(Expansion *x, const Sorted *s, GraphTensor *index)
 {
-  return expand_cast(x, part, expand_known(x, part, &value, 1, 0), NUMBER_S32);
+  GraphTensor *place, *expert = of_each(x, "expert", s->list, index);
+  GraphTensor *valid =
+      expand(x, ONNX_And, "valid", expand(x, ONNX_GreaterOrEqual, "from", expert, number_s32(x, "zero", 0)),
+             expand(x, ONNX_Less, "below", expert, number_s32(x, "limit", s->experts)));
+  valid = expand(x, ONNX_And, "valid", valid,
+                 expand(x, ONNX_Less, "real", index, known_number(x, "choices", s->choices)));
+  expert = expand_node(
+      x, &(ExpandNode){ONNX_Where, "expert", 3, {valid, expert, number_s32(x, "nobody", s->experts)}});
+  divide(x, "part", index, s->part, &place);
+  return expand(x, ONNX_Add, "key", expand(x, ONNX_Mul, "key", expert, number_s32(x, "length", s->part)),
+                place);
 }
 
-/* Of each row the choice that it is, by its expert and how many of that expert's rows are before it: the choice behind the last
- * up to which the expert has no more. */
-static GraphTensor *choices_of(Expansion *x, const Sorted *s, GraphTensor *expert, GraphTensor *before,
-                               int64_t experts)
+/* Of each part how many keys lie below those of each expert, and below those of nobody. */
+static GraphTensor *count_below(Expansion *x, const Sorted *s)
+{
+  const Symbolic *all =
+      symbolic_mul(expand_arena(x), s->parts, symbolic_constant(expand_arena(x), s->experts + 1));
+  GraphTensor *expert, *part = divide(x, "part", places(x, "cell", all), s->experts + 1, &expert);
+  GraphTensor *start = expand(x, ONNX_Mul, "start", part, number_s32(x, "length", s->part));
+  GraphTensor *front = expand(x, ONNX_Sub, "front", start, number_s32(x, "one", 1));
+  const Rising keys = {.list = s->keys,
+                       .first = front,
+                       .last = expand(x, ONNX_Add, "last", front, number_s32(x, "length", s->part)),
+                       .n = symbolic_constant(expand_arena(x), s->part),
+                       .step = 1};
+  GraphTensor *target =
+      expand(x, ONNX_Sub, "under", expand(x, ONNX_Mul, "key", expert, number_s32(x, "length", s->part)),
+             number_s32(x, "one", 1));
+  return expand(x, ONNX_Sub, "low", last_up_to(x, "search", &keys, target), front);
+}
+
+/* Columns from..to of a matrix. */
+static GraphTensor *columns(Expansion *x, const char *part, GraphTensor *matrix, int64_t from, int64_t to)
+{
+  return expand_node(
+      x, &(ExpandNode){ONNX_Slice,
+                       part,
+                       4,
+                       {matrix, expand_integers(x, "from", &from, 1), expand_integers(x, "to", &to, 1),
+                        expand_integers(x, "axis", (int64_t[]){1}, 1)}});
+}
+
+/* Groups begin at multiples of `align`. */
+static void find_ends(Expansion *x, Sorted *s, GraphTensor *count)
+{
+  GraphTensor *wide = count;
+  if (s->align > 1) {
+    GraphTensor *step = number_s32(x, "align", s->align);
+    wide = expand(x, ONNX_Add, "more", count, number_s32(x, "less", s->align - 1));
+    wide = expand(x, ONNX_Mul, "room", expand(x, ONNX_Div, "parts", wide, step), step);
+  }
+  s->begin = expand(x, ONNX_Sub, "begin", cumulative(x, "rooms", wide), wide);
+  s->ends = expand(x, ONNX_Add, "ends", s->begin, count);
+}
+
+/* What the parts before have of each expert, and all of them together. */
+static void find_groups(Expansion *x, Sorted *s)
 {
   Arena *arena = expand_arena(x);
-  const Symbolic *width = symbolic_constant(arena, experts), *all = symbolic_mul(arena, s->choices, width);
-  Rising counts = {.list = s->up_to, .n = s->choices, .step = experts};
-  GraphTensor *one = expand_number(x, "one", NUMBER_S32, 1);
-  if (!below(x, all, INT32_MAX / 2)) { /* sums reach twice as far as the indices */
-    const Symbolic *final = symbolic_sub(arena, s->choices, symbolic_constant(arena, 1));
-    counts.column = expand_cast(x, "column", expert, NUMBER_S64);
-    counts.before = expand_number(x, "none", NUMBER_S32, -1);
-    counts.last = known_number(x, "final", final);
-    return expand(x, ONNX_Add, "choice", last_up_to(x, "search", &counts, before), one);
+  const Symbolic *shape[] = {s->parts, symbolic_constant(arena, s->experts + 1)},
+                 *width = symbolic_constant(arena, s->experts), *all = symbolic_mul(arena, s->parts, width);
+  GraphTensor *low = expand_reshape(x, "low", s->low, shape, 2);
+  GraphTensor *counts = expand(x, ONNX_Sub, "counts", columns(x, "ends", low, 1, s->experts + 1),
+                               columns(x, "begins", low, 0, s->experts));
+  if (symbolic_equals(s->parts, 1)) {
+    find_ends(x, s, expand_reshape(x, "count", counts, &width, 1));
+    return;
   }
-  GraphTensor *wide = expand_number(x, "width", NUMBER_S32, (double)experts);
-  counts.before = expand(x, ONNX_Sub, "above", expert, wide);
-  counts.last =
-      expand(x, ONNX_Add, "below", expert, known_number(x, "final", symbolic_sub(arena, all, width)));
-  GraphTensor *behind = expand(x, ONNX_Add, "behind", last_up_to(x, "search", &counts, before), wide);
-  return expand(x, ONNX_Div, "choice", behind, wide);
+  GraphTensor *up_to = cumulative(x, "up_to", counts);
+  s->before = expand_reshape(x, "before", expand(x, ONNX_Sub, "before", up_to, counts), &all, 1);
+  GraphTensor *last = expand_node(x, &(ExpandNode){ONNX_Slice,
+                                                   "last",
+                                                   4,
+                                                   {up_to, expand_integers(x, "from", (int64_t[]){-1}, 1),
+                                                    expand_integers(x, "to", (int64_t[]){INT32_MAX}, 1),
+                                                    expand_integers(x, "axis", (int64_t[]){0}, 1)}});
+  find_ends(x, s, expand_reshape(x, "count", last, &width, 1));
+}
+
+static void sort_choices(Expansion *x, Sorted *s)
+{
+  Arena *arena = expand_arena(x);
+  int64_t least, most;
+  symbolic_range(s->choices, expand_facts(x), &least, &most);
+  for (s->part = 1; s->part < MIN(most, PART_MOST);)
+    s->part *= 2;
+  const Symbolic *length = symbolic_constant(arena, s->part);
+  s->parts = infer_larger(expand_graph(x), symbolic_ceil_div(arena, s->choices, length),
+                          symbolic_constant(arena, 1));
+  const Symbolic *all = symbolic_mul(arena, s->parts, length),
+                 *cells = symbolic_mul(arena, s->parts, symbolic_constant(arena, s->experts + 1));
+  s->index =
+      is_at_most(x, cells, INT32_MAX / 2) ? NUMBER_S32 : NUMBER_S64; /* sums reach twice as far as indices */
+  GraphTensor *keys = expand_reshape(x, "keys", keys_of(x, s, places(x, "slot", all)),
+                                     (const Symbolic *const[]){s->parts, length}, 2);
+  GraphTensor *unused = NULL;
+  keys = expand_node(x, &(ExpandNode){ONNX_TopRows,
+                                      "sorted",
+                                      1,
+                                      {keys},
+                                      .attributes = {{"k", s->part}, {"largest", 0}, {"wide", 0}},
+                                      .further = &unused,
+                                      .n_further = 1});
+  s->keys = expand_reshape(x, "sorted", keys, &all, 1);
+  s->low = count_below(x, s);
+  find_groups(x, s);
+}
+
+/* Of a part and an expert: where its value is in a matrix of so many columns. */
+static GraphTensor *cell(Expansion *x, const Sorted *s, GraphTensor *part, GraphTensor *expert,
+                         int64_t columns)
+{
+  GraphTensor *line = expand(x, ONNX_Mul, "line", expand_cast(x, "line", part, s->index),
+                             expand_number(x, "width", s->index, (double)columns));
+  return expand(x, ONNX_Add, "cell", line, expand_cast(x, "own", expert, s->index));
+}
+
+/* Keys of the part below those of the expert, less the choices of the expert in parts before. */
+static GraphTensor *shift_of(Expansion *x, const Sorted *s, GraphTensor *part, GraphTensor *expert)
+{
+  if (!s->before) return of_each(x, "low", s->low, expert);
+  GraphTensor *low = of_each(x, "low", s->low, cell(x, s, part, expert, s->experts + 1));
+  return expand(x, ONNX_Sub, "shift", low,
+                of_each(x, "before", s->before, cell(x, s, part, expert, s->experts)));
+}
+
+/* The row of each choice, -1: nobody's. */
+static GraphTensor *rows_of(Expansion *x, const Sorted *s)
+{
+  GraphTensor *index = places(x, "choice", s->choices), *key = keys_of(x, s, index), *unused;
+  GraphTensor *expert = divide(x, "owner", key, s->part, &unused),
+              *part = divide(x, "part", index, s->part, &unused);
+  GraphTensor *start = expand(x, ONNX_Mul, "start", part, number_s32(x, "length", s->part));
+  const Rising keys = {.list = s->keys,
+                       .first = start,
+                       .last = expand(x, ONNX_Add, "last", start, number_s32(x, "length", s->part - 1)),
+                       .n = symbolic_constant(expand_arena(x), s->part - 1),
+                       .step = 1};
+  GraphTensor *place = expand(x, ONNX_Sub, "place", last_up_to(x, "search", &keys, key), start);
+  place = expand(x, ONNX_Sub, "place", place, shift_of(x, s, part, expert));
+  place = expand(x, ONNX_Add, "place", place, of_each(x, "begin", s->begin, expert));
+  GraphTensor *valid = expand(x, ONNX_Less, "somebody", expert, number_s32(x, "limit", s->experts));
+  return expand_node(x, &(ExpandNode){ONNX_Where, "place", 3, {valid, place, number_s32(x, "nowhere", -1)}});
+}
+
+/* The part in which an expert's choice lies that has so many of the expert before it. */
+static GraphTensor *part_of(Expansion *x, const Sorted *s, GraphTensor *expert, GraphTensor *rank)
+{
+  Arena *arena = expand_arena(x);
+  const Symbolic *others = symbolic_sub(arena, s->parts, symbolic_constant(arena, 1));
+  Rising parts = {.list = s->before, .n = others, .step = s->experts};
+  if (s->index == NUMBER_S64) {
+    parts.column = expand_cast(x, "column", expert, NUMBER_S64);
+    parts.first = expand(x, ONNX_Min, "first", expert, number_s32(x, "first", 0));
+    parts.last = known_number(x, "last", others);
+    return last_up_to(x, "search", &parts, rank);
+  }
+  const Symbolic *far = symbolic_mul(arena, others, symbolic_constant(arena, s->experts));
+  parts.first = expert;
+  parts.last = expand(x, ONNX_Add, "last", expert, known_number(x, "far", far));
+  return expand(x, ONNX_Div, "part", last_up_to(x, "search", &parts, rank),
+                number_s32(x, "width", s->experts));
 }
 
 /* The token of each row, -1: nobody's. The row's expert is the last that begins in front of it. */
-static GraphTensor *sources(Expansion *x, const Sorted *s, const Symbolic *rows, const Symbolic *each,
-                            int64_t experts)
+static GraphTensor *sources(Expansion *x, const Sorted *s, const Symbolic *rows, const Symbolic *each)
 {
-  GraphTensor *row = places(x, "row", rows);
+  GraphTensor *row = places(x, "row", rows), *place;
   const Rising begins = {.list = s->begin,
                          /* of each row, so that one kernel has all of it */
-                         .before = expand(x, ONNX_Min, "none", row, expand_number(x, "none", NUMBER_S32, -1)),
-                         .last = expand_number(x, "last", NUMBER_S32, (double)experts - 1),
-                         .n = symbolic_constant(expand_arena(x), experts),
+                         .first = expand(x, ONNX_Min, "first", row, number_s32(x, "first", 0)),
+                         .last = number_s32(x, "last", s->experts - 1),
+                         .n = symbolic_constant(expand_arena(x), s->experts - 1),
                          .step = 1};
   GraphTensor *expert = last_up_to(x, "owner", &begins, row);
-  GraphTensor *before = expand(x, ONNX_Sub, "before", row, of_each(x, "first", s->begin, expert));
-  GraphTensor *token =
-      expand(x, ONNX_Div, "token", choices_of(x, s, expert, before, experts), known_number(x, "each", each));
+  GraphTensor *rank = expand(x, ONNX_Sub, "rank", row, of_each(x, "begin", s->begin, expert));
+  GraphTensor *part = s->before ? part_of(x, s, expert, rank) : NULL;
+  GraphTensor *start =
+      part ? expand(x, ONNX_Mul, "start", part, number_s32(x, "length", s->part)) : number_s32(x, "start", 0);
+  place = expand(x, ONNX_Add, "place", rank, shift_of(x, s, part, expert));
+  GraphTensor *key = of_each(x, "key", s->keys, expand(x, ONNX_Add, "slot", start, place));
+  divide(x, "owner", key, s->part, &place);
+  GraphTensor *token = expand(x, ONNX_Div, "token", expand(x, ONNX_Add, "choice", start, place),
+                              known_number(x, "each", each));
   GraphTensor *taken = expand(x, ONNX_Less, "taken", row, of_each(x, "end", s->ends, expert));
-  return expand_node(
-      x, &(ExpandNode){ONNX_Where, "source", 3, {taken, token, expand_number(x, "nobody", NUMBER_S32, -1)}});
+  return expand_node(x, &(ExpandNode){ONNX_Where, "source", 3, {taken, token, number_s32(x, "nobody", -1)}});
 }
 
 void expand_permute(Expansion *x)
@@ -316,17 +446,12 @@ void expand_permute(Expansion *x)
     rows = symbolic_mul(arena, symbolic_ceil_div(arena, rows, step), step);
   }
   GraphTensor *list = expand_reshape(x, "choices", expand_cast(x, "narrow", chosen, NUMBER_S32), &choices, 1);
-  GraphTensor *none = expand_number(x, "zero", NUMBER_S32, 0),
-              *limit = expand_number(x, "limit", NUMBER_S32, (double)experts);
-  Sorted s = {.choices = choices};
-  s.valid = expand(x, ONNX_And, "valid", expand(x, ONNX_GreaterOrEqual, "from", list, none),
-                   expand(x, ONNX_Less, "below", list, limit));
-  s.expert = expand_node(x, &(ExpandNode){ONNX_Where, "expert", 3, {s.valid, list, none}});
-  sort_choices(x, &s, experts, align);
-  GraphTensor *source = expand_wants(x, 1) ? sources(x, &s, rows, each, experts) : NULL;
+  Sorted s = {.choices = choices, .experts = experts, .align = align, .list = list};
+  sort_choices(x, &s);
+  GraphTensor *source = expand_wants(x, 1) ? sources(x, &s, rows, each) : NULL, *place = rows_of(x, &s);
   expand_give(x, 0, s.ends); /* what is given has another name from here on */
   if (source) expand_give(x, 1, source);
-  expand_give(x, 2, expand_reshape(x, "places", s.place, (const Symbolic *const *)chosen->shape, 2));
+  expand_give(x, 2, expand_reshape(x, "places", place, (const Symbolic *const *)chosen->shape, 2));
 }
 
 /* ---- Combine ---- */

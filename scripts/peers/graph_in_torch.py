@@ -218,6 +218,24 @@ def arg(compute):
     return translate
 
 
+def product(node):
+    alpha = node.attributes.get("alpha", 1.0)
+    return lambda a, b: torch.matmul(a, b) if alpha == 1.0 else torch.matmul(a * alpha, b)
+
+
+def attention(node):
+    """What graph_of_attention() makes one node: queries, keys and values of [batch, heads, rows, size], or of heads in groups."""
+    scale, causal = node["alpha"], node["causal"]
+
+    def compute(q, k, v):
+        groups = q.dim() == 5
+        if groups:
+            q, k, v, shape = q.flatten(1, 2), k.squeeze(2), v.squeeze(2), q.shape
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=groups)
+        return y.reshape(*shape[:4], y.shape[-1]) if groups else y
+    return compute
+
+
 TABLE = {
     "Add": pairwise(lambda a, b: a + b), "Sub": plain(lambda a, b: a - b), "Mul": plain(lambda a, b: a * b),
     "Div": plain(lambda a, b: a / b), "Pow": plain(lambda a, b: a ** b), "Sum": pairwise(lambda a, b: a + b),
@@ -244,8 +262,42 @@ TABLE = {
     "ReduceSumSquare": reduction(lambda x, axes, keep: torch.sum(x * x, axes, keep, dtype=x.dtype)),
     "ReduceLogSumExp": reduction(torch.logsumexp),
     "ArgMax": arg(torch.argmax), "ArgMin": arg(torch.argmin), "TopK": top_k, "CumSum": cumulative,
-    "MatMul": plain(torch.matmul),
+    "MatMul": product, "attention": attention,
 }
+
+
+def is_diagonal(graph, mask):
+    """Rows see keys up to their own."""
+    lower, upper, length = (mask["inputs"] + [None] * 3)[1:4]
+    return not lower and not length and scalar(graph, upper) == 0 and mask["attributes"]["diagonal"] == "begin"
+
+
+def graph_of_attention(graph):
+    """The graph with products that have a softmax between as one node of PyTorch's; itself, if there are none."""
+    makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}
+    uses = [name for entry in graph["nodes"] for name in entry["inputs"]] + graph["outputs"]
+
+    def maker(name, op):
+        entry = makers.get(name)
+        return entry if entry and entry["op"] == op and uses.count(name) == 1 else None
+
+    nodes = list(graph["nodes"])
+    for entry in graph["nodes"]:
+        softmax_of = maker(entry["inputs"][0], "Softmax") if entry["op"] == "MatMul" and entry["inputs"] else None
+        if not softmax_of or "alpha" in entry["attributes"] and entry["attributes"]["alpha"] != 1.0:
+            continue
+        mask = maker(softmax_of["inputs"][0], "Mask")
+        scores = maker((mask or softmax_of)["inputs"][0], "MatMul")
+        turned = maker(scores["inputs"][1], "Transpose") if scores else None
+        rank = len(graph["tensors"][entry["outputs"][0]]["shape"])
+        last = turned and turned["attributes"]["perm"] == [*range(rank - 2), rank - 1, rank - 2]
+        if not last or rank not in (4, 5) or (mask and not is_diagonal(graph, mask)):
+            continue
+        parts = [part for part in (softmax_of, mask, scores, turned) if part]
+        whole = {"op": "attention", "domain": "", "inputs": [scores["inputs"][0], turned["inputs"][0], entry["inputs"][1]],
+                 "outputs": entry["outputs"], "attributes": {"alpha": scores["attributes"].get("alpha", 1.0), "causal": bool(mask)}}
+        nodes = [whole if node is entry else node for node in nodes if not any(node is part for part in parts)]
+    return {**graph, "nodes": nodes}
 
 
 def scalar(graph, name):
@@ -258,6 +310,7 @@ def scalar(graph, name):
 
 def check(graph):
     """Raises Unsupported for what there is no translation of."""
+    graph = graph_of_attention(graph)
     for entry in graph["nodes"]:
         if entry["domain"] or entry["op"] not in TABLE:
             raise Unsupported(f"{entry['op']} has no translation")
@@ -278,6 +331,7 @@ def running(extents):
 
 def function(graph):
     """Takes the graph's inputs and constants by name, gives its outputs in order."""
+    graph = graph_of_attention(graph)
     steps = []
     for entry in graph["nodes"]:
         numbers = [scalar(graph, name) if name else None for name in entry["inputs"]]

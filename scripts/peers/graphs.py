@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile) and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile), the libraries of its attention (FlashAttention-2, cuDNN) and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,attention,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
@@ -144,6 +144,24 @@ def compiled(**options):
     return build
 
 
+def only_attention(graph):
+    import graph_in_torch
+    if not any(node["op"] == "attention" for node in graph_in_torch.graph_of_attention(graph)["nodes"]):
+        raise graph_in_torch.Unsupported("only attention")
+
+
+def by_backend(name):
+    """PyTorch's attention by one of the libraries that it brings."""
+    def build(_graph, compute):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        def inside(given):
+            with sdpa_kernel(getattr(SDPBackend, name)):
+                return compute(given)
+        return inside
+    return build
+
+
 def one_row_operator(graph):
     import graph_in_torch
     node = graph["nodes"][0]
@@ -182,6 +200,8 @@ def peers_of(names):
         elif name == "inductor":
             import triton
             yield Peer(name, f"{about}, Triton {triton.__version__}", {"default": compiled()}, anything)
+        elif name == "attention":
+            yield Peer(name, about, {"flash": by_backend("FLASH_ATTENTION"), "cudnn": by_backend("CUDNN_ATTENTION")}, only_attention)
         elif name == "liger":
             try:
                 from importlib.metadata import version
@@ -191,7 +211,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, attention or liger")
 
 
 def build(name, folder):

@@ -16,7 +16,7 @@
 
 const SpaceKind *space_kind_top(void)
 {
-  static const Axis axes[] = {{"keep"}, {"whole"}, {"cols"}, {"threads"}, {"rows"}};
+  static const Axis axes[] = {{"keep"}, {"whole"}, {"cols"}, {"threads"}, {"rows"}, {"survivors"}};
   static const SpaceKind kind = {"row_top", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes), NULL, false};
   return &kind;
 }

@@ -153,14 +153,14 @@ static IrExpr *find_bound(const Bounded *sort, IrExpr **more)
 
 /* ---- Counts ---- */
 
+/* A predicated addition each: the assembler takes two instructions for a select and a sum. */
 static IrExpr *count_of_thread(const Bounded *sort, IrOpcode code, IrExpr *limit)
 {
   Lower *lower = sort->lower;
-  IrExpr *count = NULL;
+  IrExpr *count = variable(sort, "count", ir_scalar(NUMBER_S32), lower_int(lower, 0));
   for (unsigned r = 0; r < sort->bound->registers; r++) {
-    IrExpr *one = either(sort, ir_scalar(NUMBER_S32), test(sort, code, sort->x[r], limit),
-                         lower_int(lower, 1), lower_int(lower, 0));
-    count = count ? sum(sort, count, one) : one;
+    IrExpr *one = test(sort, code, sort->x[r], limit);
+    lower_when(lower_emit(lower, OP_SET, 2, count, sum(sort, count, lower_int(lower, 1))), one);
   }
   return count;
 }

@@ -113,3 +113,71 @@ uint64_t sorting_exchanged(const Sorting *sorting, bool more)
   }
   return most;
 }
+
+/* ---- By a bound ---- */
+
+#define LOOSE                                                                                                \
+  8 /* groups of a warp for each of its share: the bound is then 1.07 times the share's, 1.4 with half of all */
+
+bool sorting_bound_of(const Layout *layout, unsigned dim, unsigned keep, unsigned survivors,
+                      SortingBound *bound)
+{
+  Sorting sorting;
+  *bound = (SortingBound){.warps = 1, .groups = 1, .survivors = survivors};
+  if (!survivors || !sorting_of(layout, dim, keep, &sorting)) return false;
+  if (sorting.rows_of_thread > 1 || sorting.other_lanes || !is_power(survivors) || survivors <= keep ||
+      survivors < SORTING_LANES)
+    return false;
+  unsigned lanes = 1;
+  for (unsigned i = 0; i < sorting.n; i++) {
+    if (sorting.bit[i].place == PLACE_WARP) bound->warps *= 2;
+    if (sorting.bit[i].place == PLACE_LANE) lanes *= 2;
+  }
+  bound->registers = 1u << sorting.registers;
+  bound->share = MAX(1, keep / bound->warps);
+  while (bound->groups * SORTING_LANES < LOOSE * bound->share && bound->groups < bound->registers / 2)
+    bound->groups *= 2;
+  return lanes == SORTING_LANES && (bound->warps == 1 || bound->warps == sorting.warps) &&
+         bound->groups * SORTING_LANES > bound->share;
+}
+
+const Layout *sorting_warp(Arena *arena, unsigned dim, unsigned registers)
+{
+  Layout *layout = arena_new_object(arena, Layout);
+  *layout = (Layout){.rank = 2};
+  layout->extent[dim] = registers * SORTING_LANES;
+  layout->extent[1 - dim] = 1;
+  if (registers > 1) layout->modes[layout->n++] = (LayoutMode){PLACE_REGISTER, registers, (int)dim, 1};
+  layout->modes[layout->n++] = (LayoutMode){PLACE_LANE, SORTING_LANES, (int)dim, registers};
+  return layout;
+}
+
+/* As one warp has the survivors, in all warps that have the row. */
+static const Layout *survivors_layout(Arena *arena, const Layout *layout, unsigned dim, unsigned survivors)
+{
+  Layout *few = arena_memdup(arena, sorting_warp(arena, dim, survivors / SORTING_LANES), sizeof *few);
+  few->extent[1 - dim] = layout->extent[1 - dim];
+  for (unsigned i = 0; i < layout->n; i++) {
+    LayoutMode mode = layout->modes[i];
+    if (mode.place != PLACE_WARP || mode.size == 1) continue;
+    if (mode.dim == (int)dim) mode = (LayoutMode){PLACE_WARP, mode.size, LAYOUT_REPLICATED, 0};
+    if (few->n == LAYOUT_MAX_MODES) return NULL;
+    few->modes[few->n++] = mode;
+  }
+  return few;
+}
+
+const Layout *sorting_result(Arena *arena, const Layout *layout, unsigned dim, unsigned keep,
+                             unsigned survivors)
+{
+  SortingBound bound;
+  if (sorting_bound_of(layout, dim, keep, survivors, &bound))
+    layout = survivors_layout(arena, layout, dim, survivors);
+  return layout ? sorting_layout(arena, layout, dim, keep) : NULL;
+}
+
+uint64_t sorting_bound_exchanged(const SortingBound *bound, const Layout *layout)
+{
+  if (bound->warps > 1) return bound->survivors + 2 * (uint64_t)bound->warps;
+  return (uint64_t)layout_size(layout, PLACE_WARP) * bound->survivors;
+}

@@ -29,6 +29,28 @@ typedef struct Sorting {
 bool sorting_of(const Layout *layout, unsigned dim, unsigned keep, Sorting *sorting);
 /* The layout of the first `keep` elements of each sorted row. NULL as above. */
 const Layout *sorting_layout(Arena *arena, const Layout *layout, unsigned dim, unsigned keep);
+/* How the first `keep` elements of a row of whole warps are found by a bound. Each lane has `groups` groups of its elements;
+ * of a warp's groups the `share` with the least minima hold so many elements up to the last of these minima, and the largest
+ * such number of all warps is a bound of the row's element number `keep`. What lies below it is put in order by one warp. */
+typedef struct SortingBound {
+  unsigned registers; /* of a thread */
+  unsigned warps;     /* of a row */
+  unsigned groups, share, survivors;
+} SortingBound;
+
+#define SORTING_LANES 32
+
+/* false: all elements are put in order, since nothing is asked for (`survivors` 0), or rows are no whole warps, one or all of
+ * the tile's. */
+bool sorting_bound_of(const Layout *layout, unsigned dim, unsigned keep, unsigned survivors,
+                      SortingBound *bound);
+/* A row of so many registers of each lane, which count first, in one warp alone. */
+const Layout *sorting_warp(Arena *arena, unsigned dim, unsigned registers);
+/* The layout of the result, by a bound where there is one. NULL as above. */
+const Layout *sorting_result(Arena *arena, const Layout *layout, unsigned dim, unsigned keep,
+                             unsigned survivors);
+/* Elements in shared memory of what is found by a bound: survivors of each row, and of rows of several warps two of each. */
+uint64_t sorting_bound_exchanged(const SortingBound *bound, const Layout *layout);
 /* Lanes' bits that tell elements apart where the places' bits `live` do. */
 unsigned sorting_lanes(const Sorting *sorting, uint32_t live);
 /* Elements that the warps of a row leave in shared memory at once, at most; 0: they need not meet. `more`: the result

@@ -8,6 +8,18 @@ static bool is_whole_number(NumberType type)
          number_bits(type) >= number_bits(NUMBER_S32);
 }
 
+/* Whole warps put survivors in order, and more of them than are wanted. */
+static void verify_survivors(Verifier *verifier, const IrOp *op, int64_t kept)
+{
+  int64_t survivors = ir_attribute_int(op, ATTR_SURVIVORS, 0);
+  if (!survivors) return;
+  if (survivors < WARP_LANES || survivors > 1 << 16 || (survivors & (survivors - 1)) || survivors <= kept)
+    verify_fault(verifier, &op->mark, "survivors", NULL,
+                 "%" G_GINT64_FORMAT " elements below a bound, of which %" G_GINT64_FORMAT
+                 " are wanted: at least 32, a power of two, and more than are wanted",
+                 survivors, kept);
+}
+
 /* Extents are powers of two, and as many elements of a row stay as the result has. */
 void verify_sort(Verifier *verifier, const IrOp *op)
 {
@@ -37,6 +49,7 @@ void verify_sort(Verifier *verifier, const IrOp *op)
                  "rows of %" G_GINT64_FORMAT " elements are not sorted to %" G_GINT64_FORMAT
                  ": both are powers of two, the second is not larger",
                  from, to);
+  if (known) verify_survivors(verifier, op, to);
   if (op->n_operands > 1) {
     IrType more = ir_expr_type(verifier->function, op->operands[1]);
     if (more.kind != TYPE_TILE || op->operands[1]->kind != EXPR_VALUE)

@@ -16,7 +16,7 @@
 
 const SpaceKind *space_kind_top(void)
 {
-  static const Axis axes[] = {{"keep"}, {"whole"}, {"cols"}, {"threads"}, {"rows"}};
+  static const Axis axes[] = {{"keep"}, {"whole"}, {"cols"}, {"threads"}, {"rows"}, {"survivors"}};
   static const SpaceKind kind = {"row_top", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes), NULL, false};
   return &kind;
 }
@@ -56,6 +56,13 @@ static bool take_vectors(const Problem *problem, Choice *choice)
   return whole;
 }
 
+/* Rows that end with a chunk: nothing stands behind their last element. */
+static bool are_even(const Problem *problem, const Candidate *form)
+{
+  int64_t columns, chunk = candidate_int(form, "cols");
+  return symbolic_is_constant(top_of(problem->op)->columns, &columns) && columns > 0 && columns % chunk == 0;
+}
+
 static void finish(Chooser *chooser, Choice *choice, const Candidate *form)
 {
   NumberType key = key_of(chooser->problem);
@@ -63,6 +70,7 @@ static void finish(Chooser *chooser, Choice *choice, const Candidate *form)
   candidate_carry(form, choice, NULL, NULL);
   choice_set_name(choice, "key", number_name(key));
   choice_set_int(choice, "last", key == NUMBER_S64 ? INT64_MAX : INT32_MAX);
+  choice_set_int(choice, "even", are_even(chooser->problem, form));
   choice->tile_text =
       arena_printf(arena, "%dx%d", (int)candidate_int(form, "rows"), (int)candidate_int(form, "cols"));
   choice->suffix = arena_printf(arena, "%sx%d%s", choice->tile_text, (int)candidate_int(form, "keep"),

@@ -5,7 +5,9 @@
 
 #define CALL_MOST 5 /* operands of a call here, its name among them */
 
-/* In a key an integer stands as it is. */
+#define RANK_BITS 16 /* of a key of 32, above the place */
+
+/* In a key an integer stands as it is, of 32 bits in the upper half. */
 static bool is_float(const KernelBuild *build)
 {
   return number_class(top_element(build->op)) == NUMBER_FLOAT;
@@ -51,6 +53,8 @@ static void rank_elements(StepScope *scope, IrExpr *x, IrType whole, IrExpr **ra
   if (!is_float(build)) {
     StepWriter writer = kernel_steps((KernelBuild *)build, &scope->builder);
     *rank = step_convert(&writer, x, NUMBER_S32);
+    if (key_type(build) == NUMBER_S32)
+      *rank = ir_emit_value(&scope->builder, OP_SHL, whole, "high", 2, *rank, ir_int(module, RANK_BITS));
     *sign = ir_int(module, 0);
     return;
   }
@@ -109,6 +113,8 @@ static void write_epilogue(KernelBuild *build)
   for (unsigned i = 0; i < G_N_ELEMENTS(parts); i++)
     parts[i] = ir_value(module, ir_result(apart, names[i], part));
   value = parts[0];
+  if (!is_float(build) && key_type(build) == NUMBER_S32)
+    value = ir_emit_value(&scope.builder, OP_SHR, part, "low", 2, value, ir_int(module, RANK_BITS));
   if (is_float(build)) {
     IrOp *made = call(&scope, "unorder", element.element, 2, parts);
     value = ir_value(module, ir_result(made, "value", element));

@@ -4,8 +4,7 @@
  * the first of both, and half as much is left, until one run is. Which elements are compared follows from their places alone,
  * so that all rows take the same time. A place's bits are those of ir/sorting.h: its partner differs in some of them, and
  * is a register of the same thread, another lane's or another warp's. */
-#include "ir/lower/lower.h"
-#include "ir/sorting.h"
+#include "ir/lower/sort.h"
 
 #define NO_BIT (-1)
 
@@ -257,14 +256,37 @@ static void halve(Sort *sort, unsigned bit)
   merge(sort, sort->sorting.kept);
 }
 
-static void take_in(Sort *sort, LowerTile *more)
+static void take_in(Sort *sort, IrExpr **more)
 {
   Lower *lower = sort->lower;
-  IrExpr **before = partners(sort, registers_of(sort, more, true), (1u << sort->sorting.kept) - 1);
+  IrExpr **before = partners(sort, more, (1u << sort->sorting.kept) - 1);
   for (unsigned i = 0; i < sort->sorting.rows_of_thread * sort->n && !lower->failed; i++)
     if (is_live(sort, i % sort->n))
       sort->x[i] = lower_combine(lower, "min", sort->element, sort->x[i], before[i]);
   merge(sort, sort->sorting.kept);
+}
+
+static void sort_all(Sort *sort)
+{
+  sort->n = 1u << sort->sorting.registers;
+  sort->live = (uint32_t)((1ull << sort->sorting.n) - 1);
+  sort_runs(sort);
+  for (unsigned bit = sort->sorting.kept; bit < sort->sorting.n && !sort->lower->failed; bit++)
+    halve(sort, bit);
+}
+
+IrExpr **lower_sort_warp(Lower *lower, IrOp *op, NumberType element, IrExpr **x, unsigned registers,
+                         unsigned keep, IrExpr **more)
+{
+  Sort sort = {.lower = lower, .op = op, .dim = 1, .element = element, .x = x};
+  if (!sorting_of(sorting_warp(lower->arena, sort.dim, registers), sort.dim, keep, &sort.sorting)) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "sort", "extents that are powers of two",
+               "%u of a warp's %u elements", keep, registers * SORTING_LANES);
+    return x;
+  }
+  sort_all(&sort);
+  if (more && !lower->failed) take_in(&sort, more);
+  return sort.x;
 }
 
 void lower_sort(Lower *lower, IrOp *op)
@@ -274,24 +296,28 @@ void lower_sort(Lower *lower, IrOp *op)
   LowerTile *from = lower_tile(lower, op->operands[0]);
   LowerTile *more = op->n_operands > 1 ? lower_tile(lower, op->operands[1]) : NULL;
   if (!from || lower->failed) return;
-  const Layout *wanted = sorting_layout(lower->arena, from->layout, sort.dim, type->layout->extent[sort.dim]);
+  unsigned survivors = (unsigned)ir_attribute_int(op, ATTR_SURVIVORS, 0);
+  const Layout *wanted =
+      sorting_result(lower->arena, from->layout, sort.dim, type->layout->extent[sort.dim], survivors);
+  SortingBound bound;
   if (!wanted || !sorting_of(from->layout, sort.dim, type->layout->extent[sort.dim], &sort.sorting) ||
       !layout_equal(wanted, type->layout) || (more && !layout_equal(more->layout, type->layout))) {
     lower_fail(lower, ERROR_UNSUPPORTED, "sort", "extents that are powers of two",
                "this tile is not spread over threads as a sort needs it");
     return;
   }
+  if (sorting_bound_of(from->layout, sort.dim, type->layout->extent[sort.dim], survivors, &bound)) {
+    lower_sort_bounded(lower, op, &bound, from, more);
+    return;
+  }
   sort.element = from->element;
   sort.n = 1u << sort.sorting.registers;
-  sort.live = (uint32_t)((1ull << sort.sorting.n) - 1);
   sort.rows = arena_new_array(lower->arena, unsigned, sort.sorting.rows_of_thread + 1);
   for (unsigned i = 0; i <= sort.sorting.rows_of_thread; i++)
     sort.rows[i] = G_MAXUINT;
   sort.x = registers_of(&sort, from, false);
-  sort_runs(&sort);
-  for (unsigned bit = sort.sorting.kept; bit < sort.sorting.n && !lower->failed; bit++)
-    halve(&sort, bit);
-  if (more && !lower->failed) take_in(&sort, more);
+  sort_all(&sort);
+  if (more && !lower->failed) take_in(&sort, registers_of(&sort, more, true));
   LowerTile *to = lower_tile_new(lower, sort.element, type->layout);
   for (unsigned r = 0; r < to->n && !lower->failed; r++)
     to->reg[r] = sort.x[place_of(&sort, to->layout, r, true)];

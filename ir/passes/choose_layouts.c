@@ -484,7 +484,8 @@ static const Layout *place_sorted(Placement *placement, const IrType *type)
     const Layout *whole = layout_for(placement, &op->operands[0]->value->type);
     unsigned dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0);
     if (whole)
-      layout = sorting_layout(placement->module->arena, whole, dim, (unsigned)ir_tile_extent(type, dim));
+      layout = sorting_result(placement->module->arena, whole, dim, (unsigned)ir_tile_extent(type, dim),
+                              (unsigned)ir_attribute_int(op, ATTR_SURVIVORS, 0));
   }
   return layout;
 }

@@ -44,6 +44,9 @@ static void place_sort_exchange(IrFunction *kernel, IrOp *sort)
   Sorting sorting;
   if (!sorting_of(type->layout, dim, keep, &sorting)) return; /* which the lowering refuses */
   unsigned extents[2] = {1, (unsigned)sorting_exchanged(&sorting, sort->n_operands > 1)};
+  SortingBound bound;
+  if (sorting_bound_of(type->layout, dim, keep, (unsigned)ir_attribute_int(sort, ATTR_SURVIVORS, 0), &bound))
+    extents[1] = (unsigned)sorting_bound_exchanged(&bound, type->layout);
   if (extents[1])
     ir_attribute_set(sort, ATTR_EXCHANGE,
                      exchange_declare(kernel, &sort->mark, type->element, 2, extents, 0));
@@ -55,11 +58,11 @@ void place_exchange(IrFunction *kernel, IrOp *reduce)
 {
   const IrType *type = &reduce->operands[0]->value->type;
   unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
-  if (!crosses_warps(type->layout, dim) || ir_attribute(reduce, ATTR_EVERY)) return;
   if (reduce->code == OP_SORT) {
     place_sort_exchange(kernel, reduce);
     return;
   }
+  if (!crosses_warps(type->layout, dim) || ir_attribute(reduce, ATTR_EVERY)) return;
   unsigned parts = reduce->code == OP_SCAN ? blocks_behind_warps(type->layout, dim) : reduce->n_operands;
   unsigned extents[2] = {layout_size(type->layout, PLACE_WARP),
                          (unsigned)(ir_tile_elements(type) / ir_tile_extent(type, dim)) * parts};

@@ -168,7 +168,9 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   choice->stages = (unsigned)candidate_int(tile, "stages");
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
                                    (int)candidate_int(tile, "keys"));
+  unsigned budget = problem->options ? problem->options->sm_budget : 0;
   if (range == RANGE_PARTS) choice_set_own(choice, "least", problem->gpu->model->attention_part_keys);
+  if (range > RANGE_BOUNDED) choice_set_own(choice, "sms", budget ? budget : problem->gpu->sm_count);
   const char *const names[] = {
       [RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",    [RANGE_PAIR] = "_pairs",
       [RANGE_EVEN] = "",        [RANGE_LONG] = "_long",       [RANGE_ANY] = "_any"};

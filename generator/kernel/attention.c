@@ -438,6 +438,25 @@ static void bind_parts(KernelBuild *build)
   kernel_bind_dim(build, "PARTS", divided ? parts : symbolic_constant(build->expressions, 1));
 }
 
+/* 1: each block of a persistent grid would have tiles of the same rows in every round, as the grid is a multiple of the tiles
+ * of those heads that are walked together. */
+static const Symbolic *is_alike(const KernelBuild *build)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  Arena *arena = build->expressions;
+  int64_t heads = choice_int(build->choice, "heads", 1),
+          rows = choice_int(build->choice, "rows", 1) * choice_int(build->choice, "cluster", 1);
+  int64_t blocks = choice_int(build->choice, "sms", 1) / choice_int(build->choice, "cluster", 1);
+  const Symbolic *together = symbolic_binary(arena, SYMBOLIC_MIN, symbolic_constant(arena, heads),
+                                             symbolic_mul(arena, attention->batches, attention->heads));
+  const Symbolic *tiles = symbolic_mul(
+      arena, together, symbolic_ceil_div(arena, attention->rows, symbolic_constant(arena, rows)));
+  tiles = symbolic_binary(arena, SYMBOLIC_MAX, tiles, symbolic_constant(arena, 1)); /* without rows */
+  return symbolic_binary(arena, SYMBOLIC_EQ,
+                         symbolic_binary(arena, SYMBOLIC_MOD, symbolic_constant(arena, blocks), tiles),
+                         symbolic_constant(arena, 0));
+}
+
 bool kernel_write_attention(KernelBuild *build)
 {
   const FusedAttention *attention = attention_of(build->op);
@@ -448,6 +467,7 @@ bool kernel_write_attention(KernelBuild *build)
   kernel_bind_dim(build, "M", attention->rows);
   kernel_bind_dim(build, "N", attention->keys);
   kernel_bind_dim(build, "DIAGONAL", attention->diagonal);
+  if (!choice_int(build->choice, "places", 0)) kernel_bind_dim(build, "ALIKE", is_alike(build));
   const Symbolic *lowest = attention_lowest(attention);
   if (choice_parameter(build->choice, "window"))
     kernel_bind_dim(build, "LOWEST", lowest ? lowest : symbolic_constant(build->expressions, 0));

@@ -40,7 +40,8 @@ static ProgramValue index_value(ProgramBuilder *at, const GraphNode *node, const
 {
   double value;
   if (graph_scalar(indices, &value)) return program_immediate(value, indices->type);
-  if (g_hash_table_contains(at->values, indices)) return program_operand(at, node, indices); /* of this point */
+  if (g_hash_table_contains(at->values, indices))
+    return program_operand(at, node, indices); /* of this point */
   ProgramAccess access = {.tensor = indices};
   for (unsigned d = 0; d < indices->rank; d++)
     access.at[d] = (ProgramIndex){along(at, first + d, indices->shape[d]), PROGRAM_NONE};

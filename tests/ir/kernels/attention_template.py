@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """attention_template.py ADLGEN IR_TOOL: templates/attention.ir, filled in, on the simulator against double precision: queries and keys
-of unlike numbers that are multiples of nothing, groups of heads, causal masks in both alignments, rows that see nothing."""
+of unlike numbers that are multiples of nothing, groups of heads, causal masks in both alignments, rows that see nothing, rounds that alternate by parameter and by launch."""
 import math
 import os
 import random
@@ -24,11 +24,11 @@ def main(adlgen, ir_tool):
         for kind, causal, heads_inside, shapes, d in ((*case, d) for case in CASES for d in ([64, 128] if full else [64])):
             with tempfile.TemporaryDirectory() as folder:
                 words = ["via tma", "via warpgroup", "role @producer", "in group.a("] if gpu == "h100" else ["via async", "via warp"]
-                path = filled_in(ir_tool, folder, "attention", kind, heads_inside, heads=2, backwards=1, causal=causal, cluster=2 if gpu == "h100" else 1, queries=2 if gpu == "h100" else 1, d=d, dv=d, scale=1 / math.sqrt(d))
+                path = filled_in(ir_tool, folder, "attention", kind, heads_inside, heads=2, backwards=1 - causal, causal=causal, cluster=2 if gpu == "h100" else 1, queries=2 if gpu == "h100" else 1, d=d, dv=d, scale=1 / math.sqrt(d))
                 kernel = Kernel(adlgen, path, "attention", gpu, words, folder, 132, "budget_registers")
                 if full:
                     shapes = shapes + [(*s[:5], s[4] - s[3] if causal else None, s[6]) for s in FULL]
-                worst = max(run(kernel, kind, Shape(*s[:5], d, d), s[6], 1 / math.sqrt(d), s[5], heads_inside, (0,)) for s in shapes)
+                worst = max(run(kernel, kind, Shape(*s[:5], d, d), s[6], 1 / math.sqrt(d), s[5], heads_inside, (0, causal)) for s in shapes)
                 print(f"{gpu}, {kind}, {'causal' if causal else 'all keys'}: {len(shapes)} shapes, error {worst:.2e}, limit {LIMIT}")
 
 

@@ -104,6 +104,23 @@ static GraphTensor *best_groups(Expansion *x, GraphTensor *scores, int64_t exper
                         2);
 }
 
+static GraphTensor *scaled(Expansion *x, GraphTensor *weights)
+{
+  double factor = graph_attribute(expand_written(x), "factor")->number;
+  return factor == 1 ? weights
+                     : expand(x, ONNX_Mul, "scaled", weights, expand_number(x, "factor", NUMBER_F32, factor));
+}
+
+/* Shares of the chosen in a softmax of all are a softmax of the chosen, and the largest scores are those of the largest logits:
+ * no score of the others is computed. */
+static bool needs_logits_only(const GraphNode *node, bool bias)
+{
+  int64_t groups = graph_attribute(node, "n_group")->integer,
+          kept = graph_attribute(node, "topk_group")->integer;
+  return !bias && (kept == 0 || kept == groups) && graph_attribute(node, "normalize")->integer &&
+         strcmp(graph_attribute(node, "scoring")->text, "sigmoid");
+}
+
 void expand_route(Expansion *x)
 {
   const GraphNode *node = expand_written(x);
@@ -116,13 +133,18 @@ void expand_route(Expansion *x)
   }
   if (!check_counts(x, experts)) return;
   bool sigmoid = !strcmp(graph_attribute(node, "scoring")->text, "sigmoid");
-  double factor = graph_attribute(node, "factor")->number;
+  int64_t k = graph_attribute(node, "k")->integer;
   GraphTensor *wide = expand_cast(x, "wide", logits, NUMBER_F32);
+  if (needs_logits_only(node, bias != NULL)) {
+    GraphTensor *shares = expand(x, ONNX_Softmax, "shares", largest(x, "chosen", wide, k, &chosen), NULL);
+    expand_give(x, 0, chosen);
+    expand_give(x, 1, scaled(x, shares));
+    return;
+  }
   GraphTensor *scores = expand(x, sigmoid ? ONNX_Sigmoid : ONNX_Softmax, "scores", wide, NULL);
   GraphTensor *judged =
       bias ? expand(x, ONNX_Add, "judged", scores, expand_cast(x, "bias", bias, NUMBER_F32)) : scores;
-  GraphTensor *values =
-      largest(x, "chosen", best_groups(x, judged, experts), graph_attribute(node, "k")->integer, &chosen);
+  GraphTensor *values = largest(x, "chosen", best_groups(x, judged, experts), k, &chosen);
   GraphTensor *weights =
       !bias ? values
             : expand_node(
@@ -133,10 +155,8 @@ void expand_route(Expansion *x)
         expand(x, ONNX_Div, "shares", weights,
                expand(x, ONNX_Add, "divisor", expand_reduce(x, ONNX_ReduceSum, "total", weights, 1u << 1),
                       expand_number(x, "tiny", NUMBER_F32, 1e-20)));
-  if (factor != 1)
-    weights = expand(x, ONNX_Mul, "scaled", weights, expand_number(x, "factor", NUMBER_F32, factor));
   expand_give(x, 0, chosen);
-  expand_give(x, 1, weights);
+  expand_give(x, 1, scaled(x, weights));
 }
 
 /* ---- Permute ---- */

@@ -124,6 +124,8 @@ def check_layer(gpu, tokens, experts, hidden, width, align, **attributes):
 draw = random.Random(3)
 for device in ("h100", "a100"):
     check_route(device, 5, 16, False, k=2, normalize=1)
+    check_route(device, 7, 33, False, k=5, normalize=1, factor=1.5)
+    check_route(device, 4, 24, False, k=3, scoring="sigmoid", normalize=1)
     check_route(device, 3, 64, True, k=6, scoring="sigmoid", n_group=8, topk_group=3, group_score="top2", normalize=1, factor=2.5)
     check_route(device, 2, 40, False, k=4, n_group=5, topk_group=2)
     check_permute(device, "s32", [0, 3, 3, 1, 0, 3], 2, 4, 1)

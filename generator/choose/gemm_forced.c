@@ -62,7 +62,7 @@ static bool take_depth(const Forced *at, GemmCandidate *tile)
 /* A side, and the powers of two below it. */
 static unsigned lessened(unsigned side, unsigned times)
 {
-  for (; times > 0; times--)
+  for (; times > 0 && side > 1; times--)
     side = 1u << (31 - __builtin_clz(side - 1));
   return side;
 }

@@ -109,6 +109,17 @@ static void set_inputs(Taking *at, GraphNode *product, GraphTensor *const quanti
   product->n_inputs = PRODUCT_SCALES + (zero ? 3 : 2);
 }
 
+/* What is reshaped has become a view where it is read; those who only know what a tensor is made of do not know of it. */
+static bool is_reshaped(const GraphTensor *tensor)
+{
+  return tensor && tensor->producer && tensor->producer->op->class_ == OPERATOR_VIEW;
+}
+
+static bool are_reshaped(const GraphBlocks *blocks)
+{
+  return is_reshaped(blocks->x) || is_reshaped(blocks->scale) || is_reshaped(blocks->zero);
+}
+
 /* ---- weights of 8 bits, activations of 16 ---- */
 
 typedef struct {
@@ -130,6 +141,10 @@ static bool find_weights(Taking *at, const GraphNode *product, Weights *weights,
   if (!is_half(product->inputs[0]->type) || (!weights->blocks && !node)) return false;
   weights->x = weights->blocks ? weights->blocks->x : node->inputs[0];
   if (!number_has_bytes(weights->x->type, 1)) return false;
+  if (weights->blocks && are_reshaped(weights->blocks)) {
+    *why = "they, or their scales or zero points, are reshaped";
+    return false;
+  }
   if (weights->blocks) {
     weights->scale = weights->blocks->scale;
     weights->zero = weights->blocks->zero;
@@ -179,6 +194,11 @@ static bool take_blocks(Taking *at, GraphNode *product)
   const GraphBlocks *blocks[2] = {product->inputs[0]->blocks, product->inputs[1]->blocks};
   if (!blocks[0] && !blocks[1]) return false;
   const char *name = product->outputs[0]->name;
+  if ((blocks[0] && are_reshaped(blocks[0])) || (blocks[1] && are_reshaped(blocks[1]))) {
+    fuser_note(at->fuser, "`%s` multiplies dequantised operands: one of them, or its scales, is reshaped",
+               name);
+    return true;
+  }
   if (!blocks[0] || !blocks[1] || blocks[0]->zero || blocks[1]->zero) {
     fuser_note(at->fuser, "`%s` multiplies `%s`, which is no tensor with scales of blocks", name,
                product->inputs[blocks[0] ? 1 : 0]->name);

@@ -231,6 +231,7 @@ def add_microsoft(graph, row, type_):
     inputs, attributes = {
         "FusedMatMul": ([graph.tensor(type_, [64, 64])] * 2, {"transB": 1}),
         "GroupQueryAttention": ([graph.tensor(type_, [2, 8, 128])], {"num_heads": 2, "kv_num_heads": 1}),
+        "MatMulNBits": ([x, graph.tensor("u8", [32, 2, 16]), graph.tensor(type_, [32, 2])], {"K": 64, "N": 32, "block_size": 32}),
         "MultiHeadAttention": ([x] * 3, {"num_heads": 2}),
         "RotaryEmbedding": ([x, graph.indices([0]), angles, angles], {}),
         "SkipLayerNormalization": ([x, x, vector, vector, vector], {}),

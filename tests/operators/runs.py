@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-CODES = {"F16": "e", "F32": "f", "I32": "i", "I64": "q"}
+CODES = {"F16": "e", "F32": "f", "I32": "i", "I64": "q", "U8": "B"}
 KINDS = {"f16": "F16", "f32": "F32", "s32": "I32", "s64": "I64"}
 
 

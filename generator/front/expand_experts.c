@@ -212,12 +212,11 @@ static GraphTensor *divide(Expansion *x, const char *part, GraphTensor *a, int64
 /* Elements of a list that do not fall from one to the next, `step` apart. */
 typedef struct Rising {
   GraphTensor *list;
-  GraphTensor *first,
-      *last;         /* where each that looks begins, or in front of it, and the last it may find: s32 */
-  const Symbolic *n; /* so far does one lie behind the other, at most, in steps */
+  GraphTensor *first; /* s32: where each that looks begins, or in front of it */
+  GraphTensor *last;  /* s32: the last that it may find */
+  const Symbolic *n;  /* so far does one lie behind the other, at most, in steps */
   int64_t step;
-  GraphTensor
-      *column; /* s64: where 32 bits do not hold the indices, they count steps from here on; NULL: they do */
+  GraphTensor *column; /* s64: 32 bits do not hold indices, which count steps from here on; NULL: they do */
 } Rising;
 
 static GraphTensor *element_at(Expansion *x, const char *part, const Rising *rising, GraphTensor *index)

@@ -120,6 +120,7 @@ ATTRIBUTES(cast, CHOICE("round_mode", "up", round_modes), INT("saturate", 1), TY
 ATTRIBUTES(mask, CHOICE("diagonal", "begin", ends))
 ATTRIBUTES(attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_24, INT("is_causal", 0), INT("kv_num_heads", 0), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
+ATTRIBUTES(attention_grad, INT("is_causal", 0), INT("left_window_size", -1), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
 ATTRIBUTES(varlen, CHOICE("diagonal", "end", ends), INT("is_causal", 0), INT("left_window_size", -1), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
 ATTRIBUTES(group_query, INT("do_rotary", 0), CHOICE("k_quant_type", "NONE", quantised_caches), INT("kv_cache_bit_width", 0), REQUIRED_INT("kv_num_heads"), INT("local_window_size", -1), REQUIRED_INT("num_heads"), INT("qk_output", 0), INT("rotary_interleaved", 0), FLOAT("scale", 0), INT("smooth_softmax", 0), FLOAT("softcap", 0), CHOICE("v_quant_type", "NONE", quantised_caches))
 ATTRIBUTES(multi_head, FLOAT("mask_filter_value", -10000), REQUIRED_INT("num_heads"), FLOAT("scale", 0), INT("unidirectional", 0))

@@ -149,6 +149,9 @@ def inputs_of(graph, row, type_, n, largest):
         return [[x, graph.tensor(type_, SHAPE[-1:])][:n]]
     if op == "Combine":
         return [[x, graph.tensor(index, [16, 3]), graph.tensor("f32", [16, 3])] for index in ("s32", "s64")]
+    if op == "AttentionGrad":
+        rows = graph.tensor(type_, [1, 2, 16, 16])
+        return [[rows, rows, rows, rows, rows, graph.tensor("f64" if type_ == "f64" else "f32", [1, 2, 16]), graph.tensor("f32", [16, 16])][:n]]
     if op == "MergeStates":
         return [[x, graph.tensor(type_, SHAPE[:-1])] * 2]
     if op == "TopK":

@@ -1,0 +1,313 @@
+/* AttentionGrad: what changes a loss as attention's queries, keys and values do, of what changes it as its result does. With the
+ * log-sum-exp L of each row's scores, which attention has left, the weights are computed again:
+ *
+ *   S     = scale Q K^T, capped and masked as attention does          [B, Hkv, G, rows, keys]
+ *   P     = e^(S - L)                                                 rows that see nothing: 0
+ *   delta = sum of dO O along each row                                = sum of dP P along its keys
+ *   dP    = dO V^T           dS = P (dP - delta), times the slope of the cap
+ *   dQ    = scale dS K       dK = scale sum over G of dS^T Q          dV = sum over G of P^T dO
+ *
+ * Heads that share keys and values are a dimension that these do not have, as in expand_attention.c. */
+#include "generator/front/expand.h"
+#include <math.h>
+
+enum { GRAD, Q, K, V, RESULT, SUMS, MASK };
+enum { GRAD_Q, GRAD_K, GRAD_V };
+
+typedef struct {
+  Expansion *x;
+  const GraphNode *node;
+  const Symbolic *batch, *q_heads, *kv_heads, *group, *rows, *keys, *depth, *width;
+  NumberType type, wide; /* of the operands, and what is computed in */
+  double scale, cap;
+  bool grouped;
+} Gradient;
+
+static const Symbolic *number(const Gradient *at, int64_t value)
+{
+  return symbolic_constant(expand_arena(at->x), value);
+}
+
+/* ---- shapes ---- */
+
+static void expect(Gradient *at, unsigned input, const Symbolic *const *want, unsigned rank,
+                   const char *shape)
+{
+  const GraphTensor *tensor = expand_input(at->x, input);
+  if (expand_failed(at->x)) return;
+  bool same = tensor->rank == rank;
+  for (unsigned d = 0; same && d < rank; d++)
+    same = expand_same(at->x, tensor->shape[d], want[d]);
+  if (same) return;
+  g_autofree char *have = graph_shape_text(tensor->shape, tensor->rank);
+  g_autofree char *wanted = graph_shape_text(want, rank);
+  expand_refuse(at->x, ERROR_INPUT, input, "shape", shape, "AttentionGrad needs `%s` of shape %s, not %s",
+                tensor->name, wanted, have);
+}
+
+static void expect_heads(Gradient *at)
+{
+  int64_t q, kv;
+  bool known = symbolic_is_constant(at->q_heads, &q) && symbolic_is_constant(at->kv_heads, &kv);
+  at->grouped = !symbolic_same(at->q_heads, at->kv_heads);
+  at->group = number(at, 1);
+  if (!at->grouped || expand_failed(at->x)) return;
+  if (known && kv > 0 && q % kv == 0) {
+    at->group = number(at, q / kv);
+    return;
+  }
+  g_autofree char *q_text = symbolic_text(at->q_heads), *kv_text = symbolic_text(at->kv_heads);
+  expand_refuse(at->x, known ? ERROR_INPUT : ERROR_UNSUPPORTED, K, "shape",
+                known ? "each head of keys and values serves as many heads of queries"
+                      : "bind the symbol: --dim",
+                "%s heads of queries %s %s heads of keys and values", q_text,
+                known ? "do not divide by" : "are not known to divide by", kv_text);
+}
+
+static void read_shapes(Gradient *at)
+{
+  const GraphTensor *q = expand_input(at->x, Q), *k = expand_input(at->x, K), *v = expand_input(at->x, V);
+  for (unsigned i = Q; i <= V; i++)
+    if (expand_input(at->x, i)->rank != 4) {
+      expand_refuse(at->x, ERROR_INPUT, i, "rank", "[batch, heads, rows, size]",
+                    "operands of AttentionGrad have 4 dimensions: `%s` has %u", expand_input(at->x, i)->name,
+                    expand_input(at->x, i)->rank);
+      return;
+    }
+  at->batch = q->shape[0], at->q_heads = q->shape[1], at->rows = q->shape[2], at->depth = q->shape[3];
+  at->kv_heads = k->shape[1], at->keys = k->shape[2], at->width = v->shape[3];
+  expect(at, K, (const Symbolic *[]){at->batch, at->kv_heads, at->keys, at->depth}, 4, NULL);
+  expect(at, V, (const Symbolic *[]){at->batch, at->kv_heads, at->keys, at->width}, 4, NULL);
+  for (unsigned i = GRAD; i <= RESULT; i += RESULT - GRAD)
+    expect(at, i, (const Symbolic *[]){at->batch, at->q_heads, at->rows, at->width}, 4,
+           "as attention's result");
+  expect(at, SUMS, (const Symbolic *[]){at->batch, at->q_heads, at->rows}, 3,
+         "as the fifth result of adlgen.Attention");
+  expect_heads(at);
+}
+
+static void read_types(Gradient *at)
+{
+  at->type = expand_input(at->x, Q)->type;
+  at->wide = at->type == NUMBER_F64 ? NUMBER_F64 : NUMBER_F32;
+  for (unsigned i = GRAD; i <= SUMS; i++) {
+    const GraphTensor *tensor = expand_input(at->x, i);
+    NumberType want = i == SUMS ? at->wide : at->type;
+    if (tensor->type == want || expand_failed(at->x)) continue;
+    expand_refuse(at->x, ERROR_INPUT, i, "type", "insert a Cast", "AttentionGrad needs `%s` as %s, not %s",
+                  tensor->name, number_name(want), number_name(tensor->type));
+  }
+}
+
+static void read_attributes(Gradient *at)
+{
+  const GraphAttribute *scale = graph_attribute(at->node, "scale");
+  int64_t depth = 1;
+  at->cap = graph_attribute(at->node, "softcap")->number;
+  if (!(at->cap >= 0))
+    expand_refuse_attribute(at->x, ERROR_INPUT, "softcap", "0: none", "`softcap` is not negative");
+  at->scale = scale->number;
+  if (!(at->scale >= 0))
+    expand_refuse_attribute(at->x, ERROR_UNSUPPORTED, "scale", "0: 1 / sqrt(d)",
+                            "a scale that is not positive is not supported");
+  if (at->scale > 0 || expand_failed(at->x)) return;
+  if (symbolic_is_constant(at->depth, &depth))
+    at->scale = 1 / sqrt((double)MAX(depth, 1));
+  else
+    expand_refuse(at->x, ERROR_UNSUPPORTED, Q, "shape", "bind the symbol: --dim, or set `scale`",
+                  "the size of heads is not known, which the scale follows from");
+}
+
+/* ---- operands ---- */
+
+/* Rows of queries or results: [B, Hkv, G, rows, columns], or as they are. */
+static GraphTensor *grouped(Gradient *at, const char *part, GraphTensor *tensor, const Symbolic *columns)
+{
+  if (!at->grouped) return tensor;
+  return expand_reshape(at->x, part, tensor,
+                        (const Symbolic *[]){at->batch, at->kv_heads, at->group, at->rows, columns}, 5);
+}
+
+/* Keys or values, for each group of heads. */
+static GraphTensor *shared(Gradient *at, const char *part, GraphTensor *tensor)
+{
+  if (!at->grouped) return tensor;
+  return expand(at->x, ONNX_Unsqueeze, part, tensor, expand_integers(at->x, "axes", (int64_t[]){2}, 1));
+}
+
+/* The last two dimensions in the other order. */
+static GraphTensor *turned(Gradient *at, const char *part, GraphTensor *tensor)
+{
+  return expand_transpose(at->x, part, tensor,
+                          at->grouped ? (int64_t[]){0, 1, 2, 4, 3} : (int64_t[]){0, 1, 3, 2});
+}
+
+static GraphTensor *product(Gradient *at, const char *part, GraphTensor *a, GraphTensor *b)
+{
+  return expand_cast(at->x, part, expand(at->x, ONNX_MatMul, part, a, b), at->wide);
+}
+
+static GraphTensor *column(Gradient *at, const char *part, GraphTensor *rows)
+{
+  return grouped(
+      at, part, expand(at->x, ONNX_Unsqueeze, part, rows, expand_integers(at->x, "last", (int64_t[]){-1}, 1)),
+      number(at, 1));
+}
+
+/* ---- scores ---- */
+
+static GraphTensor *masked(Gradient *at, GraphTensor *scores)
+{
+  GraphTensor *mask = expand_input(at->x, MASK);
+  const Symbolic *const wanted[] = {at->keys, at->rows, at->q_heads, at->batch}, *shape[4];
+  if (!mask || expand_failed(at->x)) return scores;
+  bool fits = mask->rank >= 1 && mask->rank <= 4;
+  for (unsigned i = 0; fits && i < mask->rank; i++) {
+    const Symbolic *extent = mask->shape[mask->rank - 1 - i];
+    fits = symbolic_equals(extent, 1) || expand_same(at->x, extent, wanted[i]);
+  }
+  if (!fits) {
+    for (unsigned i = 0; i < 4; i++)
+      shape[i] = wanted[3 - i];
+    g_autofree char *have = graph_shape_text(mask->shape, mask->rank), *want = graph_shape_text(shape, 4);
+    expand_refuse(at->x, ERROR_INPUT, MASK, "shape", "dimensions must be equal or 1, counted from the last",
+                  "the mask `%s` of shape %s does not broadcast to the scores' %s", mask->name, have, want);
+    return NULL;
+  }
+  if (at->grouped && mask->rank >= 3) {
+    const Symbolic *split[5];
+    unsigned n = 0;
+    bool each = !symbolic_equals(mask->shape[mask->rank - 3], 1);
+    for (unsigned d = 0; d < mask->rank; d++) {
+      bool heads = d + 3 == mask->rank;
+      split[n++] = heads && each ? at->kv_heads : mask->shape[d];
+      if (heads) split[n++] = each ? at->group : number(at, 1);
+    }
+    mask = expand_reshape(at->x, "mask", mask, split, n);
+  }
+  if (expand_failed(at->x)) return NULL;
+  if (mask->type != NUMBER_BOOL)
+    return expand(at->x, ONNX_Add, "biased", scores, expand_cast(at->x, "bias", mask, scores->type));
+  GraphTensor *hidden = expand_number(at->x, "hidden", scores->type, -INFINITY);
+  return expand_node(at->x, &(ExpandNode){ONNX_Where, "seen", 3, {mask, scores, hidden}});
+}
+
+/* A number of keys beside the diagonal, or nothing. */
+static GraphTensor *bound(Gradient *at, const char *part, bool binds, int64_t distance)
+{
+  const Symbolic *value = number(at, distance);
+  return binds && !expand_failed(at->x) ? expand_known(at->x, part, &value, 1, 0) : NULL;
+}
+
+static GraphTensor *banded(Gradient *at, GraphTensor *scores)
+{
+  static const char *const windows[] = {"left_window_size", "right_window_size"};
+  int64_t sizes[2];
+  for (unsigned i = 0; i < 2; i++) {
+    sizes[i] = graph_attribute(at->node, windows[i])->integer;
+    if (sizes[i] < -1 || sizes[i] > G_MAXINT32 / 2)
+      expand_refuse_attribute(at->x, ERROR_INPUT, windows[i], "-1: without end",
+                              "`%s` is a number of keys, or -1", windows[i]);
+  }
+  int64_t left = sizes[0], right = graph_attribute(at->node, "is_causal")->integer ? 0 : sizes[1];
+  if (left < 0 && right < 0) return scores;
+  GraphTensor *lower = bound(at, "first_key", left >= 0, -left),
+              *upper = bound(at, "last_key", right >= 0, right);
+  return expand_node(
+      at->x,
+      &(ExpandNode){
+          ONNX_Mask, "banded", 3, {scores, lower, upper}, .attributes = {{"diagonal", .text = "begin"}}});
+}
+
+/* Scores, and where a cap bends them its slope (else NULL): 1 - tanh^2. */
+static GraphTensor *scores_of(Gradient *at, GraphTensor *q, GraphTensor *k, GraphTensor **slope)
+{
+  GraphTensor *scores = expand(at->x, ONNX_Mul, "scaled", product(at, "product", q, turned(at, "k", k)),
+                               expand_number(at->x, "scale", at->wide, at->scale));
+  *slope = NULL;
+  if (at->cap > 0) {
+    GraphTensor *cap = expand_number(at->x, "cap", at->wide, at->cap),
+                *angle =
+                    expand(at->x, ONNX_Tanh, "tanh", expand(at->x, ONNX_Div, "share", scores, cap), NULL);
+    scores = expand(at->x, ONNX_Mul, "capped", angle, cap);
+    *slope = expand(at->x, ONNX_Sub, "slope", expand_number(at->x, "one", at->wide, 1),
+                    expand(at->x, ONNX_Mul, "square", angle, angle));
+  }
+  return banded(at, masked(at, scores));
+}
+
+/* Sums of rows that see nothing are -infinity: nothing is subtracted from that. */
+static GraphTensor *weights(Gradient *at, GraphTensor *scores)
+{
+  GraphTensor *sums = column(at, "sums", expand_input(at->x, SUMS)),
+              *none = expand(at->x, ONNX_Equal, "none", sums,
+                             expand_number(at->x, "nothing", at->wide, -INFINITY));
+  sums = expand_node(
+      at->x,
+      &(ExpandNode){ONNX_Where, "finite", 3, {none, expand_number(at->x, "all", at->wide, INFINITY), sums}});
+  return expand(at->x, ONNX_Exp, "weights", expand(at->x, ONNX_Sub, "below", scores, sums), NULL);
+}
+
+/* ---- results ---- */
+
+static GraphTensor *delta(Gradient *at)
+{
+  GraphTensor *grad = expand_cast(at->x, "grad", expand_input(at->x, GRAD), at->wide),
+              *result = expand_cast(at->x, "result", expand_input(at->x, RESULT), at->wide);
+  return expand_node(at->x, &(ExpandNode){ONNX_ReduceSum,
+                                          "delta",
+                                          2,
+                                          {expand(at->x, ONNX_Mul, "parts", grad, result),
+                                           expand_integers(at->x, "last", (int64_t[]){-1}, 1)},
+                                          .attributes = {{"keepdims", .integer = 0}}});
+}
+
+/* Of keys or values: summed over the heads that share them. */
+static GraphTensor *summed(Gradient *at, const char *part, GraphTensor *left, GraphTensor *right,
+                           double factor)
+{
+  GraphTensor *sum = product(at, part, turned(at, part, left), right);
+  if (at->grouped)
+    sum = expand_node(at->x, &(ExpandNode){ONNX_ReduceSum,
+                                           part,
+                                           2,
+                                           {sum, expand_integers(at->x, "group", (int64_t[]){2}, 1)},
+                                           .attributes = {{"keepdims", .integer = 0}}});
+  if (factor != 1) sum = expand(at->x, ONNX_Mul, part, sum, expand_number(at->x, "scale", at->wide, factor));
+  return expand_cast(at->x, part, sum, at->type);
+}
+
+static void give_parts(Gradient *at)
+{
+  Expansion *x = at->x;
+  GraphTensor *q = grouped(at, "q", expand_input(x, Q), at->depth), *k = shared(at, "k", expand_input(x, K)),
+              *v = shared(at, "v", expand_input(x, V)),
+              *grad = grouped(at, "grad", expand_input(x, GRAD), at->width), *slope;
+  GraphTensor *p = weights(at, scores_of(at, q, k, &slope));
+  if (expand_wants(x, GRAD_V))
+    expand_give(x, GRAD_V, summed(at, "grad_v", expand_cast(x, "weights", p, at->type), grad, 1));
+  if (!expand_wants(x, GRAD_Q) && !expand_wants(x, GRAD_K)) return;
+  GraphTensor *of_weights = product(at, "grad_weights", grad, turned(at, "v", v)),
+              *above = expand(x, ONNX_Sub, "above", of_weights, column(at, "delta", delta(at))),
+              *of_scores = expand(x, ONNX_Mul, "grad_scores", p, above);
+  if (slope) of_scores = expand(x, ONNX_Mul, "grad_product", of_scores, slope);
+  of_scores = expand_cast(x, "grad_scores", of_scores, at->type);
+  if (expand_wants(x, GRAD_K)) expand_give(x, GRAD_K, summed(at, "grad_k", of_scores, q, at->scale));
+  if (!expand_wants(x, GRAD_Q)) return;
+  GraphTensor *of_rows = expand(x, ONNX_Mul, "grad_q", product(at, "grad_q", of_scores, k),
+                                expand_number(x, "scale", at->wide, at->scale));
+  of_rows = expand_cast(x, "grad_q", of_rows, at->type);
+  if (at->grouped)
+    of_rows = expand_reshape(x, "grad_q", of_rows,
+                             (const Symbolic *[]){at->batch, at->q_heads, at->rows, at->depth}, 4);
+  expand_give(x, GRAD_Q, of_rows);
+}
+
+void expand_attention_grad(Expansion *x)
+{
+  Gradient at = {.x = x, .node = expand_written(x)};
+  read_types(&at);
+  if (!expand_failed(x)) read_shapes(&at);
+  if (!expand_failed(x)) read_attributes(&at);
+  if (!expand_failed(x)) give_parts(&at);
+}

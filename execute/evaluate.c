@@ -1,4 +1,5 @@
 #include "execute/evaluate.h"
+#include "generator/front/append.h"
 #include "generator/front/groups.h"
 #include <string.h>
 
@@ -26,6 +27,12 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
   if (tensor && grouped && input->type == NUMBER_S32) {
     tensor_fill_range(tensor, seed, index, 0, G_MAXINT32);
     graph_fill_groups(grouped, (int32_t *)tensor->data, tensor->n, false);
+    return tensor;
+  }
+  int64_t slots = append_slots(input);
+  if (tensor && slots) {
+    tensor_fill_range(tensor, seed, index, 0, slots);
+    append_fill_slots(input->type, tensor->data, tensor->n, slots);
     return tensor;
   }
   int64_t n = number_class(input->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(input);

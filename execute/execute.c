@@ -57,6 +57,10 @@ Execution *execution_new(const CompileResult *compiled, const Gpu *gpu, const Gr
   if (!bind_symbols(x, bindings, n_bindings, error)) return NULL;
   const PlanBindings values = {x->symbols, NULL};
   if (!plan_check_bindings(x->plan, &values, error) || !make_tensors(x, error)) return NULL;
+  for (unsigned i = 0; i < x->plan->n_tensors; i++) {
+    const PlanTensor *tensor = x->plan->tensors[i];
+    if (tensor->memory && !execution_share(x, tensor->name, tensor->memory->name, error)) return NULL;
+  }
   return g_steal_pointer(&x);
 }
 

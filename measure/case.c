@@ -1,4 +1,5 @@
 /* A case: its graph with every dimension bound, what it moves and computes. */
+#include "generator/front/append.h"
 #include "generator/front/groups.h"
 #include "measure/bench.h"
 #include <math.h>
@@ -261,11 +262,31 @@ static bool gathers_from(const GraphNode *node, const GraphTensor *tensor)
   return (is_op(node, "Gather") || is_op(node, "GatherElements")) && node->inputs[0] == tensor;
 }
 
+/* Of a cache that gets new rows in place: of the result these, of what lies there before all if somebody reads the result. */
+static bool appended(const GraphTensor *tensor, double *touched)
+{
+  if (tensor->memory)
+    tensor = tensor->memory;
+  else if (tensor->kind == TENSOR_COMPUTED)
+    return false;
+  for (unsigned i = 0; i < tensor->n_consumers; i++) {
+    const GraphNode *node = tensor->consumers[i];
+    for (unsigned j = 0; node->op->id == ONNX_AppendRows && j < node->n_outputs; j++) {
+      if (append_cache(node, j) != tensor) continue;
+      touched[0] = node->outputs[j]->n_consumers ? elements(tensor) : 0;
+      touched[1] = elements(append_rows(node, j));
+      return true;
+    }
+  }
+  return false;
+}
+
 /* Elements of a tensor that the case touches. Of a table that is only read at indices these are as many as so many draws of
  * one of its places meet, each place once: indices are drawn so. */
 static double touched(const GraphTensor *tensor)
 {
-  double whole = elements(tensor), missed = 1;
+  double whole = elements(tensor), missed = 1, parts[2];
+  if (appended(tensor, parts)) return parts[tensor->memory != NULL];
   if (tensor->kind == TENSOR_COMPUTED || !tensor->n_consumers) return whole;
   for (unsigned i = 0; i < tensor->n_consumers; i++) {
     const GraphNode *node = tensor->consumers[i];
@@ -285,7 +306,7 @@ static void measure_graph(BenchCase *c)
     if (tensor->kind == TENSOR_COMPUTED && !tensor->is_output) continue;
     double bytes = (double)number_bits(tensor->type) / CHAR_BIT;
     c->bytes += touched(tensor) * bytes;
-    c->held += elements(tensor) * bytes;
+    c->held += tensor->memory ? 0 : elements(tensor) * bytes;
   }
   for (unsigned i = 0; i < graph->n_nodes; i++)
     add_flops(c, graph->nodes[i]);
@@ -353,6 +374,7 @@ static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t ad
   if (!indices) return false;
   const GraphNode *grouped = graph_groups_reader(tensor);
   tensor_fill_range(indices, set, tensor->index, 0, grouped ? G_MAXINT32 : n);
+  if (append_slots(tensor)) append_fill_slots(tensor->type, indices->data, indices->n, n);
   if (grouped) graph_fill_groups(grouped, (int32_t *)indices->data, indices->n, true);
   return device_write(bench_gpu_device(t->gpu), address, indices->data, indices->bytes, error);
 }
@@ -365,7 +387,8 @@ static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t add
   if (tensor->kind == TENSOR_CONSTANT && tensor->data)
     return device_write(device, address, tensor->data, bytes, error);
   if (tensor->kind == TENSOR_COMPUTED) return device_fill(device, address, 0xff, bytes, error);
-  int64_t n = number_class(tensor->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(tensor);
+  int64_t slots = append_slots(tensor);
+  int64_t n = slots ? slots : number_class(tensor->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(tensor);
   if (n || graph_groups_reader(tensor)) return fill_indices(t, tensor, address, set, n, error);
   return bench_gpu_fill(t->gpu, address, tensor->type, bytes / number_bytes(tensor->type),
                         set * t->c->graph->n_tensors + tensor->index + 1, error);
@@ -383,7 +406,7 @@ BenchTensors *bench_tensors_new(BenchGpu *gpu, const BenchCase *c, unsigned n_se
     for (unsigned i = 0; i < graph->n_tensors; i++) {
       const GraphTensor *tensor = graph->tensors[i];
       uint64_t *address = &t->addresses[set * graph->n_tensors + i];
-      if (!bench_tensor_is_external(tensor)) continue;
+      if (!bench_tensor_is_external(tensor) || tensor->memory) continue;
       *address = device_allocate(bench_gpu_device(gpu), bench_tensor_bytes(tensor), error);
       if (!*address || !fill_tensor(t, tensor, *address, set, error)) return NULL;
     }
@@ -401,13 +424,15 @@ void bench_tensors_free(BenchTensors *t)
 
 uint64_t bench_tensor_address(const BenchTensors *t, unsigned set, const GraphTensor *tensor)
 {
-  return t->addresses[set * t->c->graph->n_tensors + tensor->index];
+  unsigned index = tensor->memory ? tensor->memory->index : tensor->index;
+  return t->addresses[set * t->c->graph->n_tensors + index];
 }
 
 bool bench_poison(const BenchTensors *t, unsigned set, GError **error)
 {
   for (unsigned i = 0; i < t->c->graph->n_outputs; i++) {
     const GraphTensor *output = t->c->graph->outputs[i];
+    if (output->memory) continue; /* what is not written over is wanted */
     if (!device_fill(bench_gpu_device(t->gpu), bench_tensor_address(t, set, output), 0xff,
                      bench_tensor_bytes(output), error))
       return false;

@@ -172,6 +172,17 @@ static bool read_symbol(Reader *reader, Node *node, void *data)
   return FINISH(reader, node, "name", "min", "max", "multiple");
 }
 
+/* An output in the memory of an input, which stands before it. */
+static bool get_memory(Reader *reader, Node *mapping, const PlanTensor **tensor)
+{
+  const char *name;
+  if (!get_text(reader, mapping, "in_place", false, &name)) return false;
+  *tensor = name ? plan_tensor(reader->plan, name) : NULL;
+  return !name || (*tensor && (*tensor)->kind == PLAN_INPUT) ||
+         refuse(reader, node_get(mapping, "in_place"), "undefined-tensor", "`%s` is no input before it",
+                name);
+}
+
 static bool read_tensor(Reader *reader, Node *node, void *data)
 {
   Plan *plan = reader->plan;
@@ -185,13 +196,14 @@ static bool read_tensor(Reader *reader, Node *node, void *data)
       !get_unsigned(reader, node, "align", &tensor->align) ||
       !get_text(reader, node, "file", false, &tensor->file) ||
       !get_expression(reader, node, "offset", false, &tensor->offset) ||
+      !get_memory(reader, node, &tensor->memory) ||
       (node_get(node, "stays") && !node_boolean(node_get(node, "stays"), &tensor->stays, reader->error)) ||
       (node_get(node, "zero") && !node_boolean(node_get(node, "zero"), &tensor->zero, reader->error)))
     return false;
   tensor->kind = (PlanTensorKind)kind;
   plan_enter_tensor(plan, tensor);
   return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "offset", "stays",
-                "zero");
+                "in_place", "zero");
 }
 
 static bool read_map(Reader *reader, Node *node, PlanTensorMap *map)

@@ -52,6 +52,7 @@ static json_t *tensor_json(const PlanTensor *tensor)
   set_text(object, "file", tensor->file);
   if (tensor->offset) json_object_set_new(object, "offset", expression_json(tensor->offset));
   if (tensor->stays) json_object_set_new(object, "stays", json_true());
+  set_text(object, "in_place", tensor->memory ? tensor->memory->name : NULL);
   if (tensor->zero) json_object_set_new(object, "zero", json_true());
   return object;
 }

@@ -417,6 +417,7 @@ class Kernel:
         self.plan = json.loads(plan)
         self.inputs = [t["name"] for t in self.plan["tensors"] if t["kind"] == "input"]
         self.outputs = [t["name"] for t in self.plan["tensors"] if t["kind"] == "output"]
+        self._shared = {t["name"]: t["in_place"] for t in self.plan["tensors"] if "in_place" in t}
         self._symbols = {s["name"] for s in self.plan["symbols"]}
         self._shapes = {t["name"]: t["shape"] for t in self.plan["tensors"]}
 
@@ -522,17 +523,19 @@ class Kernel:
         if missing:
             raise InputError(1, f"dimension {missing[0]} has no value", hint=f"dims={{'{missing[0]}': VALUE}} gives it one")
         described, size, c_dims = executable.describe(tuple(int(bound[name]) for name in executable.dims))
-        results, views = self._take_outputs(out, views, described, tensors[0], device, handle, current)
+        results, views = self._take_outputs(out, views, described, tensors, device, handle, current)
         addresses = self._addresses(views, described, device)
         scratch, keep = self._workspace(workspace, size, tensors[0], device, handle)
         _call("adlgen_launch", executable.handle, handle or None, addresses, c_dims, scratch, size)
         del keep
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _take_outputs(self, out, views, described, like, device, stream, current):
-        wanted = [t for t in described if t[1] == 2]
-        if out is None:
-            results = [_allocate(like, name, shape, strides, kind, device) for name, _, kind, shape, strides in wanted]
+    def _take_outputs(self, out, views, described, given, device, stream, current):
+        wanted, like = [t for t in described if t[1] == 2], given[0]
+        if out is None:  # what lies in an input's memory is that input
+            inputs = dict(zip(self.inputs, given))
+            results = [inputs[self._shared[name]] if name in self._shared else _allocate(like, name, shape, strides, kind, device)
+                       for name, _, kind, shape, strides in wanted]
         else:
             results = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(results) != len(wanted):

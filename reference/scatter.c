@@ -1,4 +1,4 @@
-/* ScatterElements, Scatter, ScatterND, TensorScatter, GatherND, ReverseSequence: update by update, in their order. */
+/* ScatterElements, Scatter, ScatterND, TensorScatter, AppendRows, GatherND, ReverseSequence: update by update, in their order. */
 #include "reference/private.h"
 #include <math.h>
 #include <string.h>
@@ -145,7 +145,7 @@ static Value *insert(const ReferenceCall *call, GError **error)
   return result;
 }
 
-/* ---- elements at indices ---- */
+/* ---- AppendRows ---- */
 
 static void take(Value *result, size_t to, const Value *x, bool inside, size_t from)
 {
@@ -154,6 +154,55 @@ static void take(Value *result, size_t to, const Value *x, bool inside, size_t f
   else
     result->integers[to] = inside ? x->integers[from] : 0;
 }
+
+bool reference_is_append(const char *op)
+{
+  return !strcmp(op, "AppendRows");
+}
+
+/* Where an element of the rows goes; false: nowhere. */
+static bool appended_at(const ReferenceCall *call, unsigned axis, const Value *cache, const Value *rows,
+                        size_t from, size_t *to)
+{
+  const Value *places = call->inputs[0];
+  bool slots = !strcmp(reference_attribute(call, "places")->text, "slots"),
+       circular = !strcmp(reference_attribute(call, "mode")->text, "circular");
+  int64_t at[TENSOR_MAX_RANK + 1] = {0};
+  unsigned pages = slots && cache->rank > rows->rank;
+  place_of(rows, from, at + pages);
+  if (!slots) {
+    if (places) at[axis] += places->integers[at[0]];
+    if (circular) at[axis] = (at[axis] % cache->shape[axis] + cache->shape[axis]) % cache->shape[axis];
+    return element_at(cache, at, to);
+  }
+  int64_t slot = places->integers[at[pages]], size = pages ? cache->shape[1] : 1;
+  if (slot < 0 || !size) return false;
+  at[pages] = slot;
+  if (pages) {
+    at[0] = slot / size;
+    at[1] = slot % size;
+  }
+  return element_at(cache, at, to);
+}
+
+bool reference_append(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
+{
+  bool slots = !strcmp(reference_attribute(call, "places")->text, "slots");
+  int64_t axis = from_end(reference_integer(call, "axis"), call->inputs[1]->rank);
+  size_t to;
+  if (!slots && (axis < 0 || axis >= call->inputs[1]->rank))
+    return reference_refuse(error, call, "there is no such axis");
+  for (unsigned i = 0; i < n_outputs; i++) {
+    const Value *cache = call->inputs[i ? 3 : 1], *rows = call->inputs[i ? 4 : 2];
+    outputs[i] = copy_of(cache, error);
+    if (!outputs[i]) return false;
+    for (size_t j = 0; j < rows->n; j++)
+      if (appended_at(call, (unsigned)axis, cache, rows, j, &to)) take(outputs[i], to, rows, true, j);
+  }
+  return true;
+}
+
+/* ---- elements at indices ---- */
 
 static Value *gather_lists(const ReferenceCall *call, GError **error)
 {

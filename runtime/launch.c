@@ -73,6 +73,20 @@ static Slot *take_slot(Executable *x, const Call *call)
 
 /* ---- filling: addresses ---- */
 
+/* What lies in another tensor's memory has its address. */
+static bool check_shared(const Executable *x, const Slot *slot, GError **error)
+{
+  for (unsigned i = 0; i < x->n_tensors; i++) {
+    const PlanTensor *tensor = x->plan->tensors[x->tensors[i]];
+    if (!tensor->memory || slot->addresses[tensor->index] == slot->addresses[tensor->memory->index]) continue;
+    error_set(error, ERROR_INPUT, NULL, "in-place", "pass the same address twice",
+              "%s lies in the memory of %s, and is given at another address", tensor->name,
+              tensor->memory->name);
+    return false;
+  }
+  return true;
+}
+
 static bool refuse_address(const Slot *slot, const PlanTensor *tensor, GError **error)
 {
   uint64_t address = slot->addresses[tensor->index];
@@ -107,6 +121,7 @@ static bool fill_addresses(Executable *x, Slot *slot, const Call *call, GError *
     if (!good) return refuse_address(slot, tensor, error);
   }
   uint64_t zeroed = 0;
+  if (!check_shared(x, slot, error)) return false;
   if (!zeroed_block(x, call->workspace, &zeroed, error)) return false;
   for (unsigned i = 0; i < x->plan->n_tensors; i++) {
     int64_t offset = 0;

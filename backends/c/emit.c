@@ -270,6 +270,8 @@ static void put_arguments_struct(Emitter *emitter)
     put(emitter, ", aligned to %u bytes", tensor->align);
     g_autofree char *file = tensor->file ? comment(tensor->file) : NULL;
     if (file) put(emitter, "; its data are in %s", file);
+    g_autofree char *memory = tensor->memory ? comment(tensor->memory->name) : NULL;
+    if (memory) put(emitter, "; in the memory of %s: the same address", memory);
     put(emitter, " */\n");
   }
   put(emitter, "  uint64_t workspace; /* %s_workspace_bytes() bytes, aligned to 256 */\n} %s_arguments;\n\n",

@@ -29,17 +29,21 @@ static bool require_operand(const Problem *problem, Choice *choice, const GraphT
   return choose_require_align(problem, choice, tensor, bytes);
 }
 
-/* Rows of an input may lie at any index of these dimensions, but each element at the end of the one before. */
-static bool require_input(const Problem *problem, Choice *choice, unsigned input, unsigned vector,
-                          unsigned bytes)
+/* Rows of an input, or of an output behind the inputs, may lie at any index of these dimensions, but each element at the end of
+ * the one before. */
+static bool require_placed(const Problem *problem, Choice *choice, unsigned i, unsigned vector,
+                           unsigned bytes)
 {
   const FusedOperator *op = problem->op;
-  const ElementPlace *place = elementwise_place(op, input);
-  if (elementwise_scatters(op, input)) return true; /* element by element */
-  bool along = !symbolic_equals(op->inputs[input].strides[op->rank - 1], 0);
-  for (unsigned i = 0; place && along && i < place->n; i++)
-    if (!choose_require_multiple(problem, choice, place->indices[i].stride, vector)) return false;
-  return require_operand(problem, choice, op->inputs[input].tensor, op->inputs[input].strides, vector, bytes);
+  const ElementPlace *place = elementwise_place(op, i);
+  const bool input = i < op->n_inputs;
+  const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
+  const Symbolic *const *strides = input ? op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
+  if (elementwise_scatters(op, i)) return true; /* element by element */
+  bool along = !symbolic_equals(strides[op->rank - 1], 0);
+  for (unsigned j = 0; place && along && j < place->n; j++)
+    if (!choose_require_multiple(problem, choice, place->indices[j].stride, vector)) return false;
+  return require_operand(problem, choice, tensor, strides, vector, bytes);
 }
 
 /* Accesses of so many bytes by the widest operand. */
@@ -48,11 +52,8 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned byt
   const FusedOperator *op = problem->op;
   unsigned vector = bytes / widest_element(op);
   if (!choose_require_multiple(problem, choice, op->dims[op->rank - 1], vector)) return false;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!require_input(problem, choice, i, vector, bytes)) return false;
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!require_operand(problem, choice, op->outputs[i].tensor, op->outputs[i].strides, vector, bytes))
-      return false;
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++)
+    if (!require_placed(problem, choice, i, vector, bytes)) return false;
   return true;
 }
 

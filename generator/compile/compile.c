@@ -538,9 +538,12 @@ static void declare_tensors(Compilation *compilation)
     if (is_used(compilation->fusion, graph->constants[i]))
       add_tensor(plan, PLAN_CONSTANT, graph->constants[i]);
   g_autoptr(GHashTable) staying = graph_staying(graph);
-  for (unsigned i = 0; i < graph->n_outputs; i++)
-    add_tensor(plan, PLAN_OUTPUT, graph->outputs[i])->stays =
-        g_hash_table_contains(staying, graph->outputs[i]);
+  for (unsigned i = 0; i < graph->n_outputs; i++) {
+    const GraphTensor *output = graph->outputs[i];
+    PlanTensor *tensor = add_tensor(plan, PLAN_OUTPUT, output);
+    tensor->stays = g_hash_table_contains(staying, output);
+    if (output->memory) tensor->memory = plan_tensor(plan, output->memory->name);
+  }
   for (unsigned i = 0; i < compilation->fusion->n_intermediates; i++)
     add_tensor(plan, PLAN_WORKSPACE, compilation->fusion->intermediates[i]);
 }

@@ -128,6 +128,7 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   b->refused = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   b->dims = g_array_new(FALSE, TRUE, sizeof(GraphDim));
   b->wanted = g_array_new(FALSE, TRUE, sizeof(BuilderOutput));
+  b->sharing = g_array_new(FALSE, TRUE, sizeof(BuilderSharing));
   GPtrArray **const lists[] = {&b->inputs, &b->constants, &b->computed, &b->outputs,     &b->formed,
                                &b->nodes,  &b->expanded,  &b->all,      &b->input_names, &b->unsupported};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
@@ -143,6 +144,7 @@ static void builder_free(GraphBuilder *b)
     g_ptr_array_unref(lists[i]);
   g_array_unref(b->dims);
   g_array_unref(b->wanted);
+  g_array_unref(b->sharing);
   g_hash_table_unref(b->tensors);
   g_hash_table_unref(b->refused);
   g_free(b);

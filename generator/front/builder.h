@@ -115,3 +115,5 @@ void graph_builder_open_node(GraphBuilder *builder);
 void graph_builder_close_node(GraphBuilder *builder, const GraphNodeSpec *spec);
 /* A tensor that the graph gives back. */
 void graph_builder_output(GraphBuilder *builder, const char *name, const Mark *mark);
+/* Such a one lies in the memory of an input. */
+void graph_builder_share(GraphBuilder *builder, const char *output, const char *input, const Mark *mark);

@@ -422,6 +422,31 @@ void graph_builder_output(GraphBuilder *b, const char *name, const Mark *mark)
   g_array_append_val(b->wanted, output);
 }
 
+void graph_builder_share(GraphBuilder *b, const char *output, const char *input, const Mark *mark)
+{
+  BuilderSharing sharing = {arena_strdup(b->graph->arena, output), arena_strdup(b->graph->arena, input),
+                            *mark};
+  g_array_append_val(b->sharing, sharing);
+}
+
+/* Both are known by now, if they are there. */
+static void share_memory(GraphBuilder *b, unsigned i)
+{
+  const BuilderSharing *sharing = &g_array_index(b->sharing, BuilderSharing, i);
+  GraphTensor *output = g_hash_table_lookup(b->tensors, sharing->output),
+              *input = g_hash_table_lookup(b->tensors, sharing->input);
+  bool kinds = output && output->is_output && input && input->kind == TENSOR_INPUT, twice = false;
+  for (unsigned j = 0; j < i; j++)
+    twice = twice || !strcmp(g_array_index(b->sharing, BuilderSharing, j).input, sharing->input);
+  if (!kinds || twice || output->memory)
+    graph_builder_report(b, ERROR_INPUT, &sharing->mark, "in-place", NULL,
+                         kinds ? "`%s` cannot lie in `%s`: one of them is named twice"
+                               : "`%s` cannot lie in `%s`: these are no output and input of the graph",
+                         sharing->output, sharing->input);
+  else
+    output->memory = input;
+}
+
 static void find_output(GraphBuilder *b, const char *name, const Mark *mark)
 {
   GraphTensor *tensor = g_hash_table_lookup(b->tensors, name);
@@ -452,4 +477,6 @@ void builder_link(GraphBuilder *b)
     const BuilderOutput *output = &g_array_index(b->wanted, BuilderOutput, i);
     find_output(b, output->name, &output->mark);
   }
+  for (unsigned i = 0; i < b->sharing->len; i++)
+    share_memory(b, i);
 }

@@ -48,6 +48,9 @@ bool expand_function(Inference *at);
 /* Is it a ScatterND that is expanded? Others have a kernel. Its inputs have shapes that fit. */
 bool expand_scatters_parts(const GraphNode *node);
 
+/* Is it a TensorScatter whose result lies in the memory of its cache? The same. */
+bool expand_inserts_in_place(const GraphNode *node);
+
 /* ---- for the bodies ---- */
 
 /* The node as it is written, for its attributes and marks. */

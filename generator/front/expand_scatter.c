@@ -100,3 +100,24 @@ void expand_scatter_parts(Expansion *at)
   found = expand(at, ONNX_Unsqueeze, "found", found, expand_integers(at, "axes", axes, inner));
   expand_give(at, 0, expand_node(at, &(ExpandNode){ONNX_Where, "updated", 3, {found, taken, data}}));
 }
+
+/* ---- TensorScatter in place: new rows alone are stored ---- */
+
+bool expand_inserts_in_place(const GraphNode *node)
+{
+  return node->op->id == ONNX_TensorScatter && node->outputs[0]->memory;
+}
+
+void expand_insert_in_place(Expansion *at)
+{
+  const GraphNode *node = expand_written(at);
+  expand_give(
+      at, 0,
+      expand_node(at, &(ExpandNode){ONNX_AppendRows,
+                                    "cache",
+                                    3,
+                                    {expand_input(at, 2), expand_input(at, 0), expand_input(at, 1)},
+                                    .attributes = {{"places", .text = "begins"},
+                                                   {"axis", graph_attribute(node, "axis")->integer},
+                                                   {"mode", .text = graph_attribute(node, "mode")->text}}}));
+}

@@ -1,4 +1,5 @@
 #include "generator/front/graph.h"
+#include "generator/front/append.h"
 #include "generator/front/private.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -113,6 +114,8 @@ static int64_t indexed_by(const GraphNode *node, const GraphTensor *tensor)
 {
   const GraphTensor *data = node->inputs[0];
   int64_t n = 0, least = 0;
+  if (node->op->id == ONNX_AppendRows && node->inputs[APPEND_PLACES] == tensor) /* as of TensorScatter */
+    return symbolic_is_constant(node->inputs[APPEND_CACHE]->shape[__builtin_ctz(node->axes)], &n) ? n : 0;
   if (node->n_inputs < 2 || (node->inputs[1] != tensor && node->op->id != ONNX_TensorScatter)) return 0;
   switch ((unsigned)node->op->id) {
   case ONNX_TensorScatter:

@@ -46,8 +46,10 @@ typedef struct GraphTensor {
   unsigned n_parts;
   const struct GraphTensor *whole; /* of such a part: the tensor it belongs to */
   const GraphBlocks *blocks;       /* NULL: nothing of that kind is known */
-  GraphNode *producer;             /* COMPUTED */
-  GraphNode **consumers;           /* in node order, one entry per use */
+  const struct GraphTensor
+      *memory;           /* of an output: the input whose memory it lies in; NULL: it has its own */
+  GraphNode *producer;   /* COMPUTED */
+  GraphNode **consumers; /* in node order, one entry per use */
   unsigned n_consumers;
   /* Integers that are known while the graph is read, of a constant or computed from shapes: n_elements expressions; NULL: they
    * are not, or too many. */

@@ -237,6 +237,7 @@ static bool infer_type(Inference *at, NumberType *type)
     return check_type(at, 0, node->op->types) && one_index_type(at);
   case TYPE_RULE_SCATTER: return infer_scatter_type(at, 1, type);
   case TYPE_RULE_INSERT: return infer_scatter_type(at, 2, type);
+  case TYPE_RULE_APPEND: return infer_append_type(at, type);
   case TYPE_RULE_RESAMPLE:
     *type = infer_is_weighted(node) ? NUMBER_F32 : node->inputs[0]->type;
     for (unsigned i = 1; i < node->n_inputs; i++)
@@ -634,6 +635,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_SCATTER_ND: return infer_scatter_nd(at, shape);
   case SHAPE_RULE_GATHER_ND: return infer_gather_nd(at, shape);
   case SHAPE_RULE_INSERT: return infer_tensor_scatter(at, shape);
+  case SHAPE_RULE_APPEND: return infer_append(at, shape);
   case SHAPE_RULE_REVERSE: return infer_reverse_sequence(at, shape);
   case SHAPE_RULE_WINDOW: return infer_window(at, shape);
   case SHAPE_RULE_RESAMPLE: return infer_resample(at, shape);
@@ -700,16 +702,16 @@ bool infer_node(Inference *at)
   if (!infer_type(at, &type)) return false;
   if (node->op->class_ == OPERATOR_FUNCTION || has_blocks(node)) return expand_function(at);
   if (!infer_shape(at, &shape)) return false;
-  if (expand_scatters_parts(node)) return expand_function(at);
+  if (expand_scatters_parts(node) || expand_inserts_in_place(node)) return expand_function(at);
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
                         shape.rank);
   give(at, node->outputs[0], type, &shape);
   bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT, windows = node->op->shape_rule == SHAPE_RULE_WINDOW,
-       places = node->op->shape_rule == SHAPE_RULE_TOP;
-  NumberType further = parts ? type : windows ? NUMBER_S64 : places ? index_type(node) : NUMBER_F32;
-  Shape other = parts || windows || places ? shape : statistics_shape(at, &shape);
-  if (node->op->class_ == OPERATOR_SEQUENCES) other.rank--; /* one value of each row and head */
+       places = node->op->shape_rule == SHAPE_RULE_TOP, caches = node->op->shape_rule == SHAPE_RULE_APPEND;
+  NumberType further = parts || caches ? type : windows ? NUMBER_S64 : places ? index_type(node) : NUMBER_F32;
+  Shape other = parts || windows || places || caches ? shape : statistics_shape(at, &shape);
+  if (node->op->shape_rule == SHAPE_RULE_SEQUENCES) other.rank--; /* one value of each row and head */
   for (unsigned i = 1; i < node->n_outputs; i++) {
     if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
     give(at, node->outputs[i], further, &other);
@@ -730,6 +732,7 @@ bool builder_infer(GraphBuilder *b)
     Inference at = {b->graph, b->nodes->pdata[i], b->error, b};
     if (!infer_node(&at)) ok = false;
   }
+  ok = ok && infer_settle_memory(b);
   if (ok) infer_known_outputs(b);
   return ok;
 }

@@ -85,6 +85,12 @@ bool infer_grouped(Inference *at, Shape *shape);
 /* infer_sequences.c: VarlenAttention. */
 bool infer_sequences_type(Inference *at, NumberType *type);
 bool infer_sequences(Inference *at, Shape *shape);
+/* infer_append.c: AppendRows. */
+bool infer_append_type(Inference *at, NumberType *type);
+bool infer_append(Inference *at, Shape *shape);
+/* Outputs that lie in the memory of an input, which AppendRows alone writes so, and has to; they get the strides of their
+ * input. false: reported. */
+bool infer_settle_memory(GraphBuilder *builder);
 /* infer_window.c: likewise. */
 bool infer_window(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */

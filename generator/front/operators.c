@@ -51,6 +51,7 @@ static const char *const group_kinds[] = {"ends", "index", "counts", NULL};
 static const char *const scorings[] = {"softmax", "sigmoid", NULL};
 static const char *const group_scores[] = {"max", "top2", NULL};
 static const char *const quantised_caches[] = {"NONE", "PER_TENSOR", "PER_CHANNEL", NULL};
+static const char *const row_places[] = {"slots", "begins", NULL};
 static const char *const ends[] = {"begin", "end", NULL};
 static const char *const masked_rows[] = {"nan", "zero", NULL};
 /* Of float8e8m0, which there are no kernels for. */
@@ -90,6 +91,7 @@ ATTRIBUTES(gather_nd, INT("batch_dims", 0))
 ATTRIBUTES(scatter_elements, INT("axis", 0), CHOICE("reduction", "none", combinations))
 ATTRIBUTES(scatter_nd, CHOICE("reduction", "none", combinations))
 ATTRIBUTES(tensor_scatter, INT("axis", -2), CHOICE("mode", "linear", cache_modes))
+ATTRIBUTES(append_rows, INT("axis", -2), CHOICE("mode", "linear", cache_modes), CHOICE("places", "slots", row_places))
 ATTRIBUTES(reverse_sequence, INT("batch_axis", 1), INT("time_axis", 0))
 ATTRIBUTES(depth_to_space, REQUIRED_INT("blocksize"), CHOICE("mode", "DCR", block_modes))
 ATTRIBUTES(block_size, REQUIRED_INT("blocksize"))

@@ -29,7 +29,7 @@ typedef enum {
   OPERATOR_VIEW,        /* elements of its input at other indices: what reads them may read the input */
   OPERATOR_INDEX,       /* every output element is a function of elements that a kernel reads from memory, at
                            indices that are loaded or computed, and of where it lies */
-  OPERATOR_SEQUENCES,   /* a kernel of its own, of sequences whose rows lie behind one another */
+  OPERATOR_SEQUENCES, /* a kernel of its own: of sequences whose rows lie behind one another, of rows that go into caches */
   OPERATOR_FUNCTION, /* defined by others: expanded while the graph is read (expand.h), which then has none */
 } OperatorClass;
 
@@ -83,6 +83,7 @@ typedef enum {
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
   TYPE_RULE_SCATTER, /* inputs 0 and 2 and the output have one type; input 1 is s64 or, of single elements, s32: indices */
   TYPE_RULE_INSERT,   /* inputs 0 and 1 and the output have one type; input 2 is s64: indices */
+  TYPE_RULE_APPEND,   /* input 0 s32 or s64: places; the others one type, which is the outputs' */
   TYPE_RULE_RESAMPLE, /* places are s32, weights f32; output f32, or as input 0 where there are no weights */
   TYPE_RULE_LIST,     /* s64 */
   TYPE_RULE_FUNCTION, /* inputs as ONNX's definition has them, input 0 of the types; outputs as the body gives */
@@ -123,6 +124,7 @@ typedef enum {
   SHAPE_RULE_SCATTER_ELEMENTS, /* input 0's; an index and an update for some elements */
   SHAPE_RULE_SCATTER_ND,       /* input 0's; the last dimension of the indices tells its first ones */
   SHAPE_RULE_GATHER_ND,        /* likewise: the indices' without the last, and the others of input 0 */
+  SHAPE_RULE_APPEND,           /* input 1's; the rows of inputs 2 and 4 fit it */
   SHAPE_RULE_INSERT,           /* input 0's; input 1 has fewer along `axis` */
   SHAPE_RULE_REVERSE,          /* input 0's; input 1 has a number for each index of `batch_axis` */
   SHAPE_RULE_WINDOW, /* input 0's with the number of windows in place of the dimensions behind the second; as input 0's

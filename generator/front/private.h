@@ -22,12 +22,19 @@ typedef struct {
   Mark mark;
 } BuilderOutput;
 
+/* An output of the graph that lies in the memory of an input. */
+typedef struct {
+  const char *output, *input;
+  Mark mark;
+} BuilderSharing;
+
 struct GraphBuilder {
   Graph *graph;
   const GraphValueFormat *format;
   GHashTable *tensors; /* name -> GraphTensor */
   GArray *dims;        /* GraphDim in order of appearance */
   GArray *wanted;      /* BuilderOutput */
+  GArray *sharing;     /* BuilderSharing */
   GPtrArray *inputs, *constants, *computed, *outputs;
   GPtrArray *formed;      /* nodes without a fault, in the format's order; */
   GPtrArray *nodes;       /* and in topological order; */

@@ -272,6 +272,16 @@ static void read_nodes(GraphBuilder *b, Node *list)
     read_node(b, list->items[i]);
 }
 
+/* {OUTPUT: INPUT} */
+static void read_sharing(GraphBuilder *b, Node *node)
+{
+  const char *input;
+  if (!node || !text_is(b, node, NODE_MAPPING, "output: input")) return;
+  for (unsigned i = 0; i < node->n; i++)
+    if (text_string(b, node->items[i], &input))
+      graph_builder_share(b, node->keys[i], input, &node->key_marks[i]);
+}
+
 static void read_outputs(GraphBuilder *b, Node *list)
 {
   const char *name;
@@ -298,8 +308,8 @@ static void read_versions(GraphBuilder *b, Node *root)
 
 static void read_root(GraphBuilder *b, Node *root)
 {
-  static const char *const known[] = {"version", "name",  "opset",   "inputs", "constants",
-                                      "dims",    "nodes", "outputs", NULL};
+  static const char *const known[] = {"version", "name",  "opset",   "inputs",   "constants",
+                                      "dims",    "nodes", "outputs", "in_place", NULL};
   const char *name;
   if (!text_is(b, root, NODE_MAPPING, "an op description")) return;
   Node *node = node_get(root, "name");
@@ -308,10 +318,12 @@ static void read_root(GraphBuilder *b, Node *root)
   read_dims(b, node_get(root, "dims"));
   read_tensors(b, node_get(root, "inputs"), "name: {type, shape}", read_input);
   read_tensors(b, node_get(root, "constants"), "name: {type, shape, data or file}", read_constant);
-  Node *nodes = require(b, root, "nodes"), *outputs = require(b, root, "outputs");
+  Node *nodes = require(b, root, "nodes"), *outputs = require(b, root, "outputs"),
+       *sharing = node_get(root, "in_place");
   text_finish(b, root, known);
   read_nodes(b, nodes);
   read_outputs(b, outputs);
+  read_sharing(b, sharing);
 }
 
 Graph *graph_read_text(Source *source, const GraphReading *reading, GError **error)

@@ -185,6 +185,10 @@ static void store_outputs(StepScope *scope)
                 ir_tile_extent(&value->value->type, 1) == extent[1];
     if (!full) value = spread_value(scope, value, ir_tile(module, element, 2, extent, NULL));
     value = scope_stored(scope, i, value);
+    if (elementwise_target(op, i)) {
+      element_store_indexed(scope, i, value);
+      continue;
+    }
     IrExpr *offset = element_offset(scope, &body->outputs[i], op->rank);
     IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
     ir_attribute_set(store, ATTR_WHERE, body->place.ragged ? body->place.whole : body->place.inside);

@@ -34,6 +34,8 @@ IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank)
 /* elementwise_index.c: an input that strides alone do not find, and the value of an index: s64 [groups, 1], or a column
  * for each element of a group where it changes along rows. */
 IrExpr *element_load_indexed(StepScope *scope, unsigned input);
+/* The same of an output, whose elements `value` has; those outside are not stored. */
+void element_store_indexed(StepScope *scope, unsigned output, IrExpr *value);
 IrExpr *element_index_value(StepScope *scope, unsigned value);
 /* elementwise_walk.c: reductions that threads walk through, and all steps. */
 bool element_write_walks(StepScope *scope);

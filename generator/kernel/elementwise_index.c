@@ -134,6 +134,33 @@ static IrExpr *fill_of(const StepScope *scope, unsigned input, double fill)
   return number_class(type) == NUMBER_FLOAT ? ir_float(module, fill) : ir_int(module, (int64_t)fill);
 }
 
+/* Where the elements of a group lie that has places of its own, and which of them are inside (*mask). scatters: each element has
+ * its own; along: the strides lead from element to element. */
+static IrExpr *placed_offset(StepScope *scope, const ElementPlace *place, const FlatStrides *flat,
+                             bool scatters, bool along, IrExpr **mask)
+{
+  const ElementBody *body = scope->data;
+  const ElementPoint *point = &body->place;
+  unsigned rank = scope->build->op->rank;
+  IrExpr *offset = element_offset(scope, flat, rank);
+  *mask = point->inside;
+  if (scatters && along && point->vector > 1) { /* the strides' own step from element to element */
+    IrExpr *stride = flat->strides[rank - 1];
+    offset = combine(scope, SYMBOLIC_ADD, combine(scope, SYMBOLIC_MUL, columns(scope), stride), offset);
+  }
+  for (unsigned i = 0; i < place->n; i++) {
+    const ElementIndex *index = &place->indices[i];
+    IrExpr *value = full_index(scope, index);
+    if (index->extent) *mask = and_inside(scope, index, value, *mask);
+    IrExpr *stride = kernel_dim(scope->build, index->stride, "stride", NUMBER_S64);
+    offset = combine(scope, SYMBOLIC_ADD, combine(scope, SYMBOLIC_MUL, value, stride), offset);
+  }
+  /* gather and scatter add the column to the offset of its row */
+  if (is_wide(point, offset) && point->vector > 1)
+    offset = emit(scope, OP_SUB, NUMBER_S64, "offset", offset, columns(scope));
+  return offset;
+}
+
 IrExpr *element_load_indexed(StepScope *scope, unsigned input)
 {
   const ElementBody *body = scope->data;
@@ -144,21 +171,7 @@ IrExpr *element_load_indexed(StepScope *scope, unsigned input)
   IrValue *tensor = scope->tensors[input];
   bool scatters = elementwise_scatters(op, input),
        along = !symbolic_equals(op->inputs[input].strides[op->rank - 1], 0);
-  IrExpr *offset = element_offset(scope, &body->inputs[input], op->rank), *mask = point->inside;
-  if (scatters && along && point->vector > 1) { /* the strides' own step from element to element */
-    IrExpr *stride = body->inputs[input].strides[op->rank - 1];
-    offset = combine(scope, SYMBOLIC_ADD, combine(scope, SYMBOLIC_MUL, columns(scope), stride), offset);
-  }
-  for (unsigned i = 0; i < place->n; i++) {
-    const ElementIndex *index = &place->indices[i];
-    IrExpr *value = full_index(scope, index);
-    if (index->extent) mask = and_inside(scope, index, value, mask);
-    IrExpr *stride = kernel_dim(scope->build, index->stride, "stride", NUMBER_S64);
-    offset = combine(scope, SYMBOLIC_ADD, combine(scope, SYMBOLIC_MUL, value, stride), offset);
-  }
-  /* a gather adds the column to the offset of its row */
-  if (is_wide(point, offset) && point->vector > 1)
-    offset = emit(scope, OP_SUB, NUMBER_S64, "offset", offset, columns(scope));
+  IrExpr *mask, *offset = placed_offset(scope, place, &body->inputs[input], scatters, along, &mask);
   int64_t extent[2] = {point->groups, scatters || along ? point->vector : 1};
   IrExpr *loaded =
       ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, tensor->type.element, 2, extent, NULL),
@@ -168,4 +181,19 @@ IrExpr *element_load_indexed(StepScope *scope, unsigned input)
   ir_attribute_set(gather, ATTR_FILL, fill_of(scope, input, place->fill));
   if (extent[1] > 1) ir_attribute_set(gather, ATTR_ALIGNED, ir_int(module, scatters ? 1 : point->vector));
   return loaded;
+}
+
+void element_store_indexed(StepScope *scope, unsigned output, IrExpr *value)
+{
+  const ElementBody *body = scope->data;
+  const FusedOperator *op = scope->build->op;
+  bool scatters = elementwise_scatters(op, op->n_inputs + output),
+       along = !symbolic_equals(op->outputs[output].strides[op->rank - 1], 0);
+  IrModule *module = scope->build->module;
+  IrExpr *mask, *offset = placed_offset(scope, elementwise_target(op, output), &body->outputs[output],
+                                        scatters, along, &mask);
+  IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3,
+                        ir_value(module, scope->tensors[op->n_inputs + output]), offset, value);
+  ir_attribute_set(store, ATTR_WHERE, mask);
+  ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, scatters ? 1 : body->place.vector));
 }

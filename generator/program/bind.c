@@ -53,10 +53,16 @@ bool bind_is_plain(const Binding *binding, const ProgramAccess *access, unsigned
   return !refuse_index(binding, &(ProgramNode){.access = *access}, d, false);
 }
 
+bool bind_scatters(const Binding *binding, const ProgramNode *node)
+{
+  return binding->scatters && node->kind == NODE_WRITE && !node->combines;
+}
+
 static const char *refuse_node(const Binding *binding, const ProgramNode *node)
 {
   const char *why = NULL;
   if (binding->points && (node->kind == NODE_READ || node->kind == NODE_INDEX)) return NULL;
+  if (bind_scatters(binding, node)) return NULL;
   switch (node->kind) {
   case NODE_READ:
   case NODE_WRITE:
@@ -111,6 +117,7 @@ bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
                        .points = binding->points,
                        .groups = binding->groups,
                        .column = binding->column,
+                       .scatters = binding->scatters,
                        .scans = binding->scans,
                        .blocks = binding->blocks,
                        .cuts = binding->cuts};
@@ -274,7 +281,7 @@ static const Symbolic *stride_along(const Program *program, const ProgramNode *n
   return stride;
 }
 
-/* The same of a read, of those dimensions whose index strides can tell. */
+/* The same of those dimensions whose index strides can tell. */
 static const Symbolic *plain_stride(const Binding *binding, const ProgramAccess *access, unsigned axis)
 {
   const Program *program = binding->program;
@@ -295,7 +302,8 @@ static const Symbolic *stride_of(const Binding *binding, unsigned node, int axis
   const ProgramNode *row = &program->nodes[node];
   bool reads = row->kind == NODE_READ;
   if (axis == PROGRAM_NONE) return symbolic_constant(program->arena, 0);
-  if (reads && binding->points) return plain_stride(binding, &row->access, (unsigned)axis);
+  if ((reads && binding->points) || bind_scatters(binding, row))
+    return plain_stride(binding, &row->access, (unsigned)axis);
   return stride_along(program, row, (unsigned)axis, reads && program_is_contracted(program, node));
 }
 

@@ -14,6 +14,7 @@ typedef struct Binding {
   unsigned *places; /* in fused->inputs or ->steps */
   bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
   bool groups;      /* rows of groups are counted from where each begins, as many as are loaded: the same */
+  bool scatters;    /* it writes at any index, too: the same */
   bool scans;       /* the family scans: set before bind_open() */
   bool blocks;      /* it reads scales of blocks, by an axis divided by a number: set before bind_open() */
   uint32_t walked;  /* axes that a point's thread walks along, which are no dims: set behind bind_open() */
@@ -40,6 +41,8 @@ int bind_find_map(const Program *program, OperatorId op, ProgramValue a, Program
 bool bind_same_value(ProgramValue a, ProgramValue b);
 /* Is the access's index along dimension d a sum of dims inside of the tensor, that begins at 0? */
 bool bind_is_plain(const Binding *binding, const ProgramAccess *access, unsigned d);
+/* A write whose place is one of its own, as those of reads are. */
+bool bind_scatters(const Binding *binding, const ProgramNode *node);
 /* Does the node read a tensor each of whose dimensions is walked along by one axis, and each axis along one dimension? */
 bool bind_is_matrix(const Program *program, unsigned read);
 /* The last axis that one value varies along and the other does not, and that is not contracted; or PROGRAM_NONE. */

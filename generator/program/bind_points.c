@@ -16,8 +16,8 @@ static bool has_indices(const Binding *binding)
   if (binding->walked) return true;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind == NODE_INDEX || (node->kind == NODE_READ && count_indices(binding, &node->access)))
-      return true;
+    bool placed = node->kind == NODE_READ || bind_scatters(binding, node);
+    if (node->kind == NODE_INDEX || (placed && count_indices(binding, &node->access))) return true;
   }
   return false;
 }
@@ -31,7 +31,7 @@ static bool bind_place(Binding *binding, const ProgramAccess *access, ElementPla
     if (bind_is_plain(binding, access, d)) continue;
     const ProgramIndex *at = &access->at[d];
     ElementIndex index = {.of_axes = at->of_axes, .stride = access->tensor->strides[d]};
-    if (access->outside == OUTSIDE_FILL) index.extent = access->tensor->shape[d];
+    if (access->outside != OUTSIDE_NEVER) index.extent = access->tensor->shape[d];
     if (at->node != PROGRAM_NONE) {
       ProgramValue loaded = {VALUE_NODE, (unsigned)at->node, 0, 0, program->nodes[at->node].type};
       if (!bind_operand(binding, loaded, false, &index.loaded)) return false;
@@ -49,8 +49,9 @@ bool bind_points(Binding *binding, Elementwise **points)
   *points = NULL;
   if (!has_indices(binding)) return true;
   Elementwise *elementwise = arena_new_object(program->arena, Elementwise);
-  elementwise->places = arena_new_array(program->arena, ElementPlace, fused->n_inputs + 1);
+  elementwise->places = arena_new_array(program->arena, ElementPlace, fused->n_inputs + fused->n_outputs + 1);
   elementwise->values = arena_new_array(program->arena, const Symbolic *, program->n_nodes);
+  ElementPlace *written = elementwise->places + fused->n_inputs;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind == NODE_INDEX) {
@@ -60,6 +61,9 @@ bool bind_points(Binding *binding, Elementwise **points)
     } else if (node->kind == NODE_READ &&
                !bind_place(binding, &node->access, &elementwise->places[binding->places[i]])) {
       return false;
+    } else if (node->kind == NODE_WRITE) {
+      if (bind_scatters(binding, node) && !bind_place(binding, &node->access, written)) return false;
+      written++;
     }
   }
   *points = elementwise;

@@ -177,7 +177,9 @@ Program *program_build(const ProgramGroup *group)
   find_anchor(&at);
   find_behind(&at);
   const GraphNode *sequences = find_sequences(group);
-  if (sequences)
+  if (sequences && sequences->op->id == ONNX_AppendRows)
+    program_append_rows(&at, sequences);
+  else if (sequences)
     program_add_sequences(&at, sequences);
   else if (at.second)
     add_chained_axes(&at);

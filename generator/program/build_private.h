@@ -86,6 +86,8 @@ ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, con
                                   const GraphTensor *table, const Symbolic *batch, const Symbolic *key);
 /* build_sequences.c: VarlenAttention, which is a group of its own: its axes, nodes and what it writes. */
 void program_add_sequences(ProgramBuilder *at, const GraphNode *node);
+/* build_append.c: AppendRows, which is a group of its own as well. */
+void program_append_rows(ProgramBuilder *at, const GraphNode *node);
 /* build_scatter.c: ScatterElements and ScatterND, TensorScatter, ReverseSequence. */
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_insertion(ProgramBuilder *at, const GraphNode *node);

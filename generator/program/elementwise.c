@@ -12,6 +12,11 @@ const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input)
   return elementwise && elementwise->places[input].n ? &elementwise->places[input] : NULL;
 }
 
+const ElementPlace *elementwise_target(const FusedOperator *op, unsigned output)
+{
+  return elementwise_place(op, op->n_inputs + output);
+}
+
 /* The expression mentions the axis of the last dim. */
 static bool follows_row(const FusedOperator *op, const Symbolic *expression)
 {
@@ -69,8 +74,9 @@ bool elementwise_scatters(const FusedOperator *op, unsigned input)
 void visit_points(const FusedOperator *op, const Elementwise *elementwise, const BindingVisitor *visitor)
 {
   if (!elementwise) return;
-  for (unsigned i = 0; i < op->n_inputs; i++) {
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
     const ElementPlace *place = &elementwise->places[i];
+    if (i >= op->n_inputs && !place->n) continue; /* what strides tell of an output is visited with it */
     visitor->number(place->n, visitor->data);
     visitor->real(place->fill, visitor->data);
     for (unsigned j = 0; j < place->n; j++) {
@@ -94,14 +100,15 @@ void visit_elementwise(const FusedOperator *op, const BindingVisitor *visitor)
   visit_points(op, elementwise_of(op), visitor);
 }
 
-static void describe_place(const FusedOperator *op, const ElementPlace *place, unsigned input, GString *text)
+static void describe_place(const FusedOperator *op, const ElementPlace *place, unsigned i, GString *text)
 {
+  bool reads = i < op->n_inputs;
   if (!place->n) return;
-  g_string_append(text, "  at ");
-  fused_put_tensor(text, op->inputs[input].tensor);
-  for (unsigned i = 0; i < place->n; i++) {
-    const ElementIndex *index = &place->indices[i];
-    fused_put_value(text, i ? "and" : "index", index->of_axes);
+  g_string_append(text, reads ? "  at " : "  into ");
+  fused_put_tensor(text, reads ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor);
+  for (unsigned j = 0; j < place->n; j++) {
+    const ElementIndex *index = &place->indices[j];
+    fused_put_value(text, j ? "and" : "index", index->of_axes);
     if (index->loaded.kind != OPERAND_ABSENT) {
       g_string_append(text, " + ");
       fused_put_operand(text, op, &index->loaded);
@@ -110,9 +117,9 @@ static void describe_place(const FusedOperator *op, const ElementPlace *place, u
     if (index->extent) fused_put_value(text, "below", index->extent);
   }
   bool guarded = false;
-  for (unsigned i = 0; i < place->n; i++)
-    guarded = guarded || place->indices[i].extent;
-  if (guarded) g_string_append_printf(text, " else %g", place->fill);
+  for (unsigned j = 0; j < place->n; j++)
+    guarded = guarded || place->indices[j].extent;
+  if (guarded && reads) g_string_append_printf(text, " else %g", place->fill);
   g_string_append_c(text, '\n');
 }
 
@@ -124,7 +131,7 @@ void describe_elementwise(const FusedOperator *op, GString *text)
 void describe_points(const FusedOperator *op, const Elementwise *elementwise, GString *text)
 {
   if (!elementwise) return;
-  for (unsigned i = 0; i < op->n_inputs; i++)
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++)
     describe_place(op, &elementwise->places[i], i, text);
   for (unsigned i = 0; i < elementwise->n_values; i++) {
     g_string_append_printf(text, "  index %u:", i);

@@ -7,12 +7,12 @@
 typedef struct ElementIndex {
   const Symbolic *of_axes; /* over the program's axes and the graph's symbols */
   FusedOperand loaded;     /* ABSENT: nothing */
-  const Symbolic
-      *extent; /* an index outside of 0 .. extent - 1 reads `fill` of the place; NULL: none is outside */
+  const Symbolic *
+      extent; /* an index outside of 0 .. extent - 1 reads `fill` of the place, or stores nothing; NULL: none is outside */
   const Symbolic *stride; /* elements */
 } ElementIndex;
 
-/* Besides the input's strides. */
+/* Besides the strides of an input or output. */
 typedef struct ElementPlace {
   ElementIndex *indices;
   unsigned n; /* 0: the strides say all */
@@ -32,7 +32,7 @@ typedef struct ElementWalk {
 
 /* Only of operators (and rows) that read at such places, or compute with indices; others have no binding. */
 typedef struct Elementwise {
-  ElementPlace *places;    /* by input */
+  ElementPlace *places;    /* by input, then by output */
   const Symbolic **values; /* expressions over axes and symbols that are operands */
   unsigned n_values;
   int dims
@@ -56,6 +56,8 @@ static inline const Elementwise *elementwise_of(const FusedOperator *op)
 }
 /* NULL: strides tell where the input lies. */
 const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input);
+/* The same of an output. */
+const ElementPlace *elementwise_target(const FusedOperator *op, unsigned output);
 /* Has each element of a row (the last dim) its own place, rather than the one behind its neighbour's? */
 bool elementwise_scatters(const FusedOperator *op, unsigned input);
 /* Has each element of a row its own value of the operand, rather than one with its neighbours? */

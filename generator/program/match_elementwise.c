@@ -53,7 +53,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_elementwise(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {.points = true};
+  Binding binding = {.points = true, .scatters = true};
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;
   bind_close(&binding);

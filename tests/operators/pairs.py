@@ -23,7 +23,7 @@ def ask(*words):
 
 class Graph:
     def __init__(self, opset):
-        self.opset, self.inputs, self.constants, self.nodes = opset, {}, {}, []
+        self.opset, self.inputs, self.constants, self.nodes, self.in_place = opset, {}, {}, [], {}
 
     def tensor(self, type_, shape):
         name = f"{type_}_{'x'.join(map(str, shape))}"
@@ -37,12 +37,17 @@ class Graph:
 
     def add(self, op, inputs, n_outputs, attributes, domain=""):
         outputs = [f"y{len(self.nodes)}_{i}" for i in range(n_outputs)]
+        if op == "AppendRows":  # caches are written over: each node has its own
+            inputs = list(inputs)
+            for output, i in zip(outputs, (1, 3)):
+                cache = self.in_place[output] = f"cache_{output}"
+                self.inputs[cache], inputs[i] = self.inputs[inputs[i]], cache
         self.nodes.append({"op": op, "domain": domain, "inputs": inputs, "outputs": outputs, "attributes": attributes})
 
     def text(self):
         """A node a line, so that a message's line tells which."""
         rows = ",\n".join(json.dumps(node) for node in self.nodes)
-        rest = {"opset": self.opset, "inputs": self.inputs, "constants": self.constants,
+        rest = {"opset": self.opset, "inputs": self.inputs, "constants": self.constants, "in_place": self.in_place,
                 "outputs": [name for node in self.nodes for name in node["outputs"]]}
         return json.dumps(rest)[:-1] + ', "nodes": [\n' + rows + "]}"
 
@@ -167,6 +172,9 @@ def inputs_of(graph, row, type_, n, largest):
     if op == "TensorScatter":
         cache = graph.tensor(type_, [2, 32, 64])
         return [[cache, graph.tensor(type_, [2, 8, 64] if n < 3 else [2, 32, 8]), graph.tensor("s64", [2])][:n]]
+    if op == "AppendRows":
+        cache = graph.tensor(type_, [2, 32, 64])
+        return [[graph.tensor(index, [2]), cache, cache, cache, cache][:max(n, 3)] for index in ("s32", "s64")]
     if op == "ReverseSequence":
         return [[x, graph.tensor("s64", [64])]]
     if op.endswith(("Pool", "ToSpace", "ToDepth")):
@@ -281,6 +289,7 @@ def graphs(rows, small_floats):
         used = {name for node in graph.nodes for name in node["inputs"]}
         graph.inputs = {name: tensor for name, tensor in graph.inputs.items() if name in used}
         graph.constants = {name: tensor for name, tensor in graph.constants.items() if name in used}
+        graph.in_place = {output: name for output, name in graph.in_place.items() if name in used}
         yield graph
 
 

@@ -1,0 +1,26 @@
+/* AppendRows: its inputs, and where its rows go. */
+#pragma once
+#include "generator/front/graph.h"
+
+enum { APPEND_PLACES, APPEND_CACHE, APPEND_ROWS, APPEND_SECOND_CACHE, APPEND_SECOND_ROWS };
+
+typedef enum {
+  APPEND_AT_SLOTS,  /* a slot for each row: pages and what lies in them count as one */
+  APPEND_AT_BEGINS, /* behind one another along an axis, from each batch's index on */
+} AppendPlaces;
+
+AppendPlaces append_places(const GraphNode *node);
+/* The slots of an AppendRows that the input holds, as many as its cache has; 0: it holds none. */
+int64_t append_slots(const GraphTensor *input);
+/* Numbers become slots: each at most once, the numbers' first choosing where they begin; -1 where there are no more, and of
+ * every seventh row, which so is not stored. */
+void append_fill_slots(NumberType type, void *values, size_t n, int64_t slots);
+/* The cache that output i is of, and the rows that are put into it. */
+static inline GraphTensor *append_cache(const GraphNode *node, unsigned i)
+{
+  return node->inputs[i ? APPEND_SECOND_CACHE : APPEND_CACHE];
+}
+static inline GraphTensor *append_rows(const GraphNode *node, unsigned i)
+{
+  return node->inputs[i ? APPEND_SECOND_ROWS : APPEND_ROWS];
+}

@@ -40,8 +40,9 @@ typedef struct PlanTensor {
   const char *file;       /* CONSTANT: safetensors file beside plan.json that holds it under its name */
   const Symbolic *offset; /* WORKSPACE: bytes from its start; others may lie there at other times */
   bool stays;             /* OUTPUT: elements that its launches do not store keep what was there */
-  const struct PlanTensor *memory; /* OUTPUT: the input whose memory it lies in: both have one address; NULL: its own */
-  bool zero; /* WORKSPACE: zero before the first launch that uses the memory; every launch leaves it so */
+  const struct PlanTensor
+      *memory; /* OUTPUT: the input whose memory it lies in: both have one address; NULL: its own */
+  bool zero;   /* WORKSPACE: zero before the first launch that uses the memory; every launch leaves it so */
   unsigned index;
 } PlanTensor;
 

@@ -10,13 +10,15 @@ typedef struct {
   bool groups; /* of rows: tensors have a dim for these in front */
 } Place;
 
-/* Rows in groups: a tile's rows are of one group, so that a group has whole tiles, the last of which ends beyond it. */
-static void find_group(const StepScope *scope, const IrValue *tensor, IrExpr **group, IrExpr **row)
+/* Rows in groups: a tile's rows are of one group, so that a group has whole tiles, the last of which ends beyond it. How many
+ * rows a group has no tensor says that repeats along them. */
+static void find_group(const StepScope *scope, IrExpr **group, IrExpr **row)
 {
   const Place *place = scope->data;
   IrModule *module = scope->build->module;
   IrExpr *rows = ir_int(module, place->rows);
-  IrExpr *tiles = ir_call(module, "ceil_div", 2, tensor->type.dims[1], rows);
+  IrExpr *inner = kernel_dim(scope->build, row_of(scope->build->op)->inner, "extent", NUMBER_S32);
+  IrExpr *tiles = ir_call(module, "ceil_div", 2, inner, rows);
   IrExpr *span = ir_binary(module, OPERATOR_MUL, tiles, rows);
   *group = ir_binary(module, OPERATOR_DIV, place->row, span);
   *row = ir_binary(module, OPERATOR_MOD, place->row, span);
@@ -32,7 +34,7 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
   int64_t stride;
   at[first] = place->row;
   at[first + 1] = place->column;
-  if (first) find_group(scope, tensor, &at[0], &at[1]);
+  if (first) find_group(scope, &at[0], &at[1]);
   for (unsigned d = 0; d < rank; d++) {
     bool repeats = ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0;
     if (repeats) at[d] = ir_int(module, 0);

@@ -74,10 +74,11 @@ static const char *with_access(Description *at, unsigned i)
       return operand ? "a gathered operand" : read ? "a gathered input" : "a scattered result";
   if (node->access.outside == OUTSIDE_FILL) return operand ? "a padded operand" : "a padded input";
   if (node->access.outside == OUTSIDE_SKIP) return "a clipped result";
+  if (node->kind == NODE_WRITE && node->combines) return "results that are combined";
   for (unsigned d = 0; d < node->access.tensor->rank; d++) {
     uint32_t axes = program_axes_in(program, node->access.at[d].of_axes);
     if (operand && __builtin_popcount(axes) > 1) return "an operand whose index is a sum of axes";
-    for (unsigned axis = 0; !node->combines && axis < program->n_axes; axis++)
+    for (unsigned axis = 0; axis < program->n_axes; axis++)
       if (!program_step(program, node->access.at[d].of_axes, axis))
         return operand ? "an operand at divided indices"
                : read  ? "an input at divided indices"

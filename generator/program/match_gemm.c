@@ -200,6 +200,33 @@ static const char *refuse_quotients(const Product *at)
   return NULL;
 }
 
+/* What the epilogue can reduce: so many neighbouring columns of each row, or so many rows of each column. */
+static bool are_parts(const Product *at, const ProgramNode *write)
+{
+  const Program *program = at->program;
+  int64_t size = 0;
+  int along = PROGRAM_NONE;
+  for (unsigned d = 0; d < write->access.tensor->rank; d++) {
+    const Symbolic *index = write->access.at[d].of_axes;
+    if (!program_is_quotient(index)) continue;
+    if (along != PROGRAM_NONE) return false;
+    along = __builtin_ctz(program_axes_in(program, index));
+    symbolic_is_constant(index->b, &size);
+  }
+  if (along == PROGRAM_NONE || along == at->k) return false;
+  return (along == at->n && size == REDUCED_COLUMNS) || (along == at->m && size == REDUCED_ROWS);
+}
+
+static const char *refuse_parts(const Product *at)
+{
+  const Program *program = at->program;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_WRITE && program->nodes[i].combines &&
+        !are_parts(at, &program->nodes[i]))
+      return "parts of its results are not of as many columns, or rows, as an epilogue reduces";
+  return NULL;
+}
+
 static bool find_products(Product *at)
 {
   Binding *binding = at->binding;
@@ -237,6 +264,7 @@ static bool find_products(Product *at)
   if (at->is_narrow && at->narrow.difference != PROGRAM_NONE) binding->inside[at->narrow.difference] = true;
   if (at->is_narrow && at->narrow.product != PROGRAM_NONE) binding->inside[at->narrow.product] = true;
   binding->why = refuse_quotients(at);
+  if (!binding->why) binding->why = refuse_parts(at);
   if (!binding->why && at->is_scaled) binding->why = refuse_scales(at);
   if (!binding->why && at->is_narrow) binding->why = refuse_narrow(at);
   return !binding->why;

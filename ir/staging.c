@@ -90,7 +90,8 @@ unsigned staging_width_in(const StagingRules *rules, unsigned rows, unsigned col
                           unsigned wide, unsigned long room)
 {
   unsigned width = staging_width(rules, rows, columns, narrow, wide);
-  for (unsigned widest = WIDEST_ROW; rows > MANY_ROWS && widest > width * wide; widest -= rules->sector) {
+  for (unsigned widest = WIDEST_ROW; rows > MANY_ROWS && widest > width * wide;
+       widest -= MIN(widest, rules->sector)) {
     unsigned wider = best_width(rules, rows, columns, narrow, wide, widest, false);
     if (wider > width && (unsigned long)STAGING_SLOTS * rows * wider * wide <= room) return wider;
   }

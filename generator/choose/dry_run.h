@@ -30,7 +30,7 @@ DryRuns *dry_runs_new(const FusedOperator *op, const Graph *graph, DryRunFunctio
 void dry_runs_free(DryRuns *runs);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DryRuns, dry_runs_free)
 
-/* The most runs for one operator: what is chosen among then is taken at its bound's word. */
+/* The most runs for one operator. Of what is left then products take none; other families take it at its bound's word. */
 #define DRY_RUNS_MOST 64
 
 /* The summary, which lives as long as the table; NULL: there were as many runs as there may be. Asked by one thread at a

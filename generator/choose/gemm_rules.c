@@ -14,6 +14,11 @@ unsigned gemm_map_multiple(const Gpu *gpu)
   return MAX(fact(gpu, "tma.stride_multiple", 1), fact(gpu, "tma.alignment", 1));
 }
 
+unsigned gemm_box_side(const Gpu *gpu)
+{
+  return fact(gpu, "tma.box_max", G_MAXUINT);
+}
+
 static unsigned listed(const Gpu *gpu, const char *path)
 {
   unsigned n, sum = 0;
@@ -27,7 +32,7 @@ static unsigned listed(const Gpu *gpu, const char *path)
 static unsigned swizzles(const Gpu *gpu, NumberType type)
 {
   unsigned both = listed(gpu, "tma.swizzles") & listed(gpu, "warpgroup_mma.swizzles"), some = 0;
-  unsigned most = fact(gpu, "tma.box_max", G_MAXUINT), row = fact(gpu, "tma.box_row_multiple", 1);
+  unsigned most = gemm_box_side(gpu), row = fact(gpu, "tma.box_row_multiple", 1);
   for (unsigned width = 32; width <= 128; width *= 2)
     if (both & width && number_elements(type, width) <= most && width % row == 0) some |= width;
   return some;

@@ -6,6 +6,8 @@
 
 /* Bytes that addresses and strides of tensors are multiples of where TMA reads or writes them. */
 unsigned gemm_map_multiple(const Gpu *gpu);
+/* The most elements of a box along a side. */
+unsigned gemm_box_side(const Gpu *gpu);
 /* Can tiles of both operands be boxes of tensor maps that warpgroup MMAs read: is there a swizzle that both have,
  * are the tensors' dimensions few enough, and may strides be the multiples asked for? */
 bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm);

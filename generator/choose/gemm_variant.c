@@ -393,7 +393,8 @@ bool gemm_settle(Chooser *chooser, GemmCandidate *candidate)
       replace_int(&scratch, &choice, "stages", --candidate->stages);
       summary = dry_run(scratch.dry, &choice);
     }
-    const char *why = summary ? gemm_refusal(&scratch, candidate, summary) : NULL;
+    const char *why =
+        summary ? gemm_refusal(&scratch, candidate, summary) : "as many as may be were shown to the passes";
     taken = !why;
     if (why)
       choose_note(chooser, "tile %ux%ux%u left out: %s", candidate->bm, candidate->bn, candidate->bk, why);

@@ -210,14 +210,19 @@ static const Layout *place_warps(Placement *placement, IrOp *mma, unsigned m, un
   return layout_mma_c(module->arena, m, n, warps_m, warps_n);
 }
 
+#define SIDE_BY_SIDE 4 /* columns of a thread */
+
 static const Layout *place_threads(Placement *placement, const IrOp *mma, unsigned m, unsigned n)
 {
   unsigned tm = m >= 128 ? 8 : 4, tn = n >= 128 ? 8 : 4; /* 256 threads on 128 x 128 and on 64 x 64 */
   set_threads(placement, (m / tm) * (n / tn));
-  /* neighbouring threads read neighbouring rows of k, or neighbouring vectors of columns */
+  /* neighbouring threads read neighbouring rows of k, or neighbouring vectors of columns: but where a sum's columns are cut, each
+   * has some of every part */
   const IrOp *b = ir_slot_of(placement->kernel, mma->operands[2], NULL);
   bool along_k = b && b->declared->layout && b->declared->layout->modes[0].dim == 0;
-  return layout_fma_c(placement->module->arena, m, n, tm, tn, along_k ? 1 : 4, n / tn, (m / tm) * (n / tn));
+  bool apart = along_k || (tn == SIDE_BY_SIDE && is_cut(placement, mma->operands[0]->value));
+  return layout_fma_c(placement->module->arena, m, n, tm, tn, apart ? 1 : SIDE_BY_SIDE, n / tn,
+                      (m / tm) * (n / tn));
 }
 
 static const Layout *place_accumulator(Placement *placement, IrOp *mma)

@@ -102,14 +102,16 @@ static void test_crowded(void **state)
   g_free(judged.explain);
 }
 
-/* Who refuses everything is asked so often and no more; then the bound's word stands. */
+/* Who refuses everything is asked so often and no more; then the simplest tile is taken, whatever was not shown. */
 static void test_limit(void **state)
 {
   Passes passes = {.wide = 0, .most_stages = G_MAXUINT};
   Chosen judged = choose(&passes);
   assert_int_equal(passes.runs, DRY_RUNS_MOST);
   assert_int_equal(judged.runs, DRY_RUNS_MOST);
-  assert_true(judged.tile.bm > 0);
+  assert_int_equal(judged.tile.bm, 64);
+  assert_int_equal(judged.tile.bn, 64);
+  assert_true(judged.tile.split_k <= 1 && judged.tile.slices <= 1 && judged.tile.stream_k <= 1);
   g_free(judged.explain);
 }
 

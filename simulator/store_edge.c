@@ -7,17 +7,18 @@
 #include "simulator/copy.h"
 #include <string.h>
 
-/* A store whose box reaches the end of the tensor, or lies behind it. */
+/* A store whose box reaches the end of the tensor, or lies behind it; or where such a box ends: boxes of a row may be of
+ * several widths. */
 typedef struct EdgeStore {
   uint64_t tensor; /* its address */
   int32_t at[5];   /* coordinates */
-  uint32_t pad;
+  uint32_t ends;   /* 0: the box begins there; d + 1: it ends there along dimension d */
   Warp *warp;
   const Inst *in;
   unsigned lane;
   TensorMap map;
 } EdgeStore;
-#define KEY_BYTES (sizeof(uint64_t) + 5 * sizeof(int32_t))
+#define KEY_BYTES (sizeof(uint64_t) + 5 * sizeof(int32_t) + sizeof(uint32_t))
 
 static unsigned edge_hash(const void *key)
 {
@@ -56,6 +57,12 @@ void store_edge_note(const BulkOperation *op)
   e->lane = op->base.lane;
   e->map = *map;
   g_hash_table_add(c->edge_stores, e);
+  for (unsigned i = 0; i < map->rank; i++) {
+    EdgeStore *end = g_memdup2(e, sizeof *e);
+    end->ends = i + 1;
+    end->at[i] += (int32_t)map->box[i];
+    g_hash_table_add(c->edge_stores, end);
+  }
 }
 
 /* The first dimension in which the box stands outside and behind no other; the rank: there is none. */
@@ -64,7 +71,7 @@ static unsigned stray_dimension(GHashTable *stores, const EdgeStore *e)
   for (unsigned i = 0; i < e->map.rank; i++) {
     if (!is_outside(e, i)) continue;
     EdgeStore before = *e;
-    before.at[i] -= e->map.box[i];
+    before.ends = i + 1;
     if (!g_hash_table_contains(stores, &before)) return i;
   }
   return e->map.rank;
@@ -89,7 +96,7 @@ void store_edge_check(Cluster *c)
   g_hash_table_iter_init(&iter, c->edge_stores);
   while (g_hash_table_iter_next(&iter, &key, NULL)) {
     const EdgeStore *e = key;
-    if (stray_dimension(c->edge_stores, e) < e->map.rank) g_ptr_array_add(stray, key);
+    if (!e->ends && stray_dimension(c->edge_stores, e) < e->map.rank) g_ptr_array_add(stray, key);
   }
   g_ptr_array_sort(stray, compare);
   for (unsigned i = 0; i < stray->len; i++) {

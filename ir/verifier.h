@@ -45,6 +45,9 @@ void verify_turn(Verifier *verifier, const IrOp *op); /* ir/verify_turn.c */
 /* ir/verify_scheduler.c: a variable that is kept; what a sub-kernel gives `tiles`. */
 void verify_kept(Verifier *verifier, const IrOp *op);
 void verify_scheduler(Verifier *verifier, const IrOp *tiles, const IrFunction *scheduler);
+void verify_memory(Verifier *verifier, const IrFunction *kernel); /* ir/verify_memory.c */
+/* What leaves a `turn` or a `take` in the middle: a fault, "`break_if` leaves CONSEQUENCE". ir/verify_turn.c */
+void verify_not_left(Verifier *verifier, const IrOp *section, const char *consequence);
 void verify_op_rules(Verifier *verifier, const IrOp *op);
 bool verify_is_constant_later(const Verifier *verifier,
                               const IrExpr *expr); /* a constant once instantiated */

@@ -358,6 +358,7 @@ static void verify_function(Verifier *verifier, IrFunction *function)
   collect(verifier, function->body);
   check_signature(verifier);
   check_region(verifier, function->body);
+  if (function->is_kernel && verifier->module->level == IR_TILE) verify_memory(verifier, function);
   const IrOp *last = function->body->last;
   if (function->n_results && (!last || last->code != OP_RETURN))
     verify_fault(verifier, &function->mark, "return", NULL, "`@%s` has results, and ends without `return`",

@@ -745,6 +745,8 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_ARRIVE:
   case OP_EXPECT: check_barrier(verifier, op); break;
   case OP_TAKE:
+    verify_not_left(verifier, op, "a slot that is taken, and nobody frees it");
+    G_GNUC_FALLTHROUGH;
   case OP_CURSOR:
     if (!is_channel(verifier, op->operands[0]))
       fault(verifier, op, "operand", "`%s` needs a channel, such as @ab", ir_op_info(op->code)->name);

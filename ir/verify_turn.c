@@ -10,16 +10,23 @@ static void declared_turn(Verifier *verifier, const IrOp *op)
     verify_fault(verifier, &op->mark, "attribute", NULL, "`turn` needs `instances`");
 }
 
-/* What leaves the section would keep its turn. */
-static void check_leaving(Verifier *verifier, const IrOp *section, const IrRegion *region)
+/* A loop within the section may be left. */
+static void check_leaving(Verifier *verifier, const IrOp *section, const IrRegion *region,
+                          const char *consequence)
 {
   for (const IrOp *op = region->first; op; op = op->next) {
+    bool passes = op->code == OP_IF || op->code == OP_WHEN || op->code == OP_TAKE || op->code == OP_TURN;
     if (op->code == OP_BREAK_IF)
-      verify_fault(verifier, &op->mark, "turn", NULL,
-                   "`break_if` leaves the section `@%s`, and nobody else gets the turn", section->symbol);
-    for (unsigned i = 0; op->code == OP_IF && i < op->n_regions; i++)
-      check_leaving(verifier, section, op->regions[i]);
+      verify_fault(verifier, &op->mark, ir_op_info(section->code)->name, NULL, "`break_if` leaves %s",
+                   consequence);
+    for (unsigned i = 0; passes && i < op->n_regions; i++)
+      check_leaving(verifier, section, op->regions[i], consequence);
   }
+}
+
+void verify_not_left(Verifier *verifier, const IrOp *section, const char *consequence)
+{
+  check_leaving(verifier, section, section->regions[0], consequence);
 }
 
 static void check_place(Verifier *verifier, const IrOp *section)
@@ -45,8 +52,11 @@ void verify_turn(Verifier *verifier, const IrOp *op)
   if (!op->n_regions || !op->regions[0]->first)
     verify_fault(verifier, &op->mark, "turn", "turn @name { ... }",
                  "`turn` needs the section that is taken in turn");
-  else
-    check_leaving(verifier, op, op->regions[0]);
+  else {
+    g_autofree char *consequence =
+        g_strdup_printf("the section `@%s`, and nobody else gets the turn", op->symbol);
+    verify_not_left(verifier, op, consequence);
+  }
   if (ir_attribute(op, ATTR_INSTANCES) || ir_attribute(op, ATTR_IDS))
     verify_fault(verifier, &op->mark, "turn", "leave out `instances` and `ids`",
                  "who takes turns follows from the products of the role");

@@ -14,17 +14,17 @@
  *   plain copies + warp MMAs     when no 4 bytes of the tensor are known to be aligned
  *   ... + scalar products            when no matrix product takes the types
  * A rejected mechanism leaves a remark that says why. */
+#include "ir/passes/choose_mechanisms.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/divide_operands.h"
 #include "ir/passes/fills.h"
+#include "ir/passes/slot_operands.h"
 #include "ir/resources.h"
-#include "ir/staging.h"
 #include <string.h>
 
-#define MAX_FILLS 64  /* of one tile */
-#define PLAN_BOX  256 /* rows of a part that a plan can describe */
+#define MAX_FILLS 64 /* of one tile */
 
 typedef struct {
   IrOp *slot;            /* the operand's tile in the channel */
@@ -41,28 +41,10 @@ typedef struct {
   unsigned divided;
 } Operand;
 
-typedef struct {
-  const IrPassContext *context;
-  IrModule *module;
-  IrFunction *kernel;
-  GPtrArray *fills, *puts, *products, *stores, *channels, *combinations;
-  unsigned pingpong; /* instances that take tiles in turn, each with staging of its own */
-  const IrOp *tiles; /* the walk, if there is one */
-  bool threads;      /* some slots cannot be filled by an engine, so that threads fill all */
-  GError **error;
-  bool failed;
-} Choice;
-
-static const IrType *tensor_of(const IrExpr *access)
-{
-  const IrExpr *base = ir_access_base(access);
-  return base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR ? &base->value->type : NULL;
-}
-
 static void collect(IrOp *op, void *data)
 {
   Choice *choice = data;
-  if (op->code == OP_FILL && !tensor_of(op->operands[1])) { /* threads put a value of theirs there */
+  if (op->code == OP_FILL && !choice_tensor_of(op->operands[1])) { /* threads put a value of theirs there */
     op->code = OP_PUT;
     ir_mechanism_set(op, ir_mechanism_first(choice->module, MECHANISM_PUT));
     g_ptr_array_add(choice->puts, op);
@@ -76,6 +58,30 @@ static void collect(IrOp *op, void *data)
     choice->tiles = op;
   }
   if (op->code == OP_COMBINE && !ir_attribute(op, ATTR_COUNT)) g_ptr_array_add(choice->combinations, op);
+}
+
+/* Two slots, so that one is filled while the other is read, where there is room for them. */
+static void give_slot(Choice *choice, IrOp *mma, unsigned operand)
+{
+  IrType type = ir_expr_type(choice->kernel, mma->operands[operand]);
+  uint64_t bytes = number_bytes_of(type.element, (uint64_t)ir_tile_elements(&type)),
+           most = choice->context->gpu->shared_per_block - reserved_shared_bytes(choice->context->gpu);
+  unsigned slots = choice_ring_bytes(choice) + 2 * bytes <= most ? 2 : 1;
+  IrOp *fill = operand_to_slot(mma, operand, slots), *channel = NULL;
+  ir_slot_of(choice->kernel, fill->operands[0], &channel);
+  collect(fill, choice);
+  collect(channel, choice);
+  ir_remark(choice->context, "products: operand %u is a tile of registers, which passes through slots: `@%s`",
+            operand, channel->symbol);
+}
+
+/* What no product takes from registers. */
+static void give_slots(Choice *choice)
+{
+  for (unsigned i = 0; i < choice->products->len; i++)
+    for (unsigned operand = 1; operand <= 2; operand++)
+      if (operand_needs_slot(choice->products->pdata[i], operand))
+        give_slot(choice, choice->products->pdata[i], operand);
 }
 
 /* Dimension of a fill's tile that is contiguous in its tensor, or -1. */
@@ -112,7 +118,7 @@ static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
   for (unsigned i = 0; i < choice->fills->len; i++) {
     IrOp *fill = choice->fills->pdata[i];
     if (ir_slot_of(choice->kernel, fill->operands[0], NULL) != operand->slot) continue;
-    const IrType *tensor = tensor_of(fill->operands[1]);
+    const IrType *tensor = choice_tensor_of(fill->operands[1]);
     if (!tensor || operand->n == MAX_FILLS || operand->computed) return false;
     if (!operand->n) operand->tensor = tensor;
     if (tensor->element != operand->tensor->element || inner_of(tensor) != inner_of(operand->tensor))
@@ -134,12 +140,6 @@ static NumberType operand_element(const Operand *operand)
 static unsigned tile_extent(const IrOp *slot, unsigned dim)
 {
   return (unsigned)ir_tile_extent(slot->declared, dim);
-}
-
-/* Warpgroups that `beside` asks for. */
-static unsigned beside_of(const IrOp *mma)
-{
-  return (unsigned)ir_attribute_int(mma, ATTR_WARPGROUPS_N, 1);
 }
 
 /* Extent of what a fill brings: the tile, or a part of it. */
@@ -169,31 +169,21 @@ static bool part_fits_swizzle(const Choice *choice, const Operand *operand, cons
   return rows == tile_extent(operand->slot, 1 - inner) || rows % SWIZZLE_ROWS == 0;
 }
 
-static const char *refusal(const Choice *choice, const char *format, ...) G_GNUC_PRINTF(2, 3);
-static const char *refusal(const Choice *choice, const char *format, ...)
-{
-  va_list arguments;
-  va_start(arguments, format);
-  g_autofree char *text = g_strdup_vprintf(format, arguments);
-  va_end(arguments);
-  return arena_strdup(choice->module->arena, text);
-}
-
 static const char *missing(const Choice *choice, const Mechanism *mechanism)
 {
   if (!mechanism->missing || strcmp(mechanism->missing, MECHANISM_NOT_LISTED)) return mechanism->missing;
-  return refusal(choice, "the description lists no %s", mechanism->label);
+  return choice_refusal(choice, "the description lists no %s", mechanism->label);
 }
 
 /* Why no tensor map of the engine describes the tensor; NULL if one does. */
 static const char *map_refusal(const Choice *choice, const IrType *tensor, const Mechanism *engine)
 {
   if (tensor->rank > engine->rank_max)
-    return refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
-                   engine->rank_max);
+    return choice_refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
+                          engine->rank_max);
   if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
-    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
-                   MAX(engine->stride_multiple, engine->address_multiple));
+    return choice_refusal(choice, "base or strides are not known to be multiples of %u bytes",
+                          MAX(engine->stride_multiple, engine->address_multiple));
   return NULL;
 }
 
@@ -201,7 +191,7 @@ static const char *map_refusal(const Choice *choice, const IrType *tensor, const
 static const char *fill_refusal(const Choice *choice, const Operand *operand, const IrOp *fill,
                                 const Mechanism *engine, const Mechanism *product)
 {
-  const IrType *tensor = tensor_of(fill->operands[1]);
+  const IrType *tensor = choice_tensor_of(fill->operands[1]);
   unsigned swizzles = mechanism_swizzles(engine, product, operand->tensor->element);
   unsigned width = (unsigned)number_bytes_of(operand->tensor->element,
                                              brought_extent(choice, operand, fill, operand->inner));
@@ -209,12 +199,14 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
            swizzle = swizzle_widest(swizzles, width);
   const char *unmapped = map_refusal(choice, tensor, engine);
   if (unmapped) return unmapped;
-  if (!swizzles) return refusal(choice, "%s and %s have no swizzle in common", engine->label, product->label);
+  if (!swizzles)
+    return choice_refusal(choice, "%s and %s have no swizzle in common", engine->label, product->label);
   if (!swizzle)
-    return refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
-                   swizzles & -swizzles);
+    return choice_refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
+                          swizzles & -swizzles);
   if (!tensor_box_side(rows, engine->box_max))
-    return refusal(choice, "the tile divides into no boxes of at most %u elements a side", engine->box_max);
+    return choice_refusal(choice, "the tile divides into no boxes of at most %u elements a side",
+                          engine->box_max);
   if (operand->parts) return NULL; /* it is the whole of the slot */
   return part_fits_swizzle(choice, operand, fill, swizzles) ? NULL
                                                             : "a part of the tile cuts through its swizzle";
@@ -253,18 +245,19 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
   double bytes_max = gpu_fact(gpu, "mbarrier.bytes_max"),
          arrivals_max = gpu_fact(gpu, "mbarrier.arrivals_max");
   if ((double)bytes > bytes_max)
-    return refusal(choice, "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f an mbarrier counts",
-                   bytes, bytes_max);
+    return choice_refusal(choice,
+                          "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f an mbarrier counts",
+                          bytes, bytes_max);
   unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
-  unsigned groups = choice->pingpong > 1 ? 1 : MAX(warpgroups_of_rows(rows), beside_of(mma));
+  unsigned groups = choice->pingpong > 1 ? 1 : MAX(warpgroups_of_rows(rows), choice_beside(mma));
   int64_t lines = 1;
   if (tiles && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1)
     lines = ir_attribute_int(tiles, ATTR_CLUSTER_M, 1) + ir_attribute_int(tiles, ATTR_CLUSTER_N, 1) - 1;
   bool together = lines > 1 && product->issue == ISSUE_WARPGROUP;
   int64_t arrivals = (together ? groups : groups * product->warps) * lines;
   if ((double)arrivals > arrivals_max)
-    return refusal(choice, "%d arrivals free a slot, more than the %.0f an mbarrier counts", (int)arrivals,
-                   arrivals_max);
+    return choice_refusal(choice, "%d arrivals free a slot, more than the %.0f an mbarrier counts",
+                          (int)arrivals, arrivals_max);
   return NULL;
 }
 
@@ -289,8 +282,8 @@ static const char *shape_refusal(const Choice *choice, const IrOp *mma, const Op
   for (unsigned i = 0; i < shape->n_count; i++)
     legal_n |= mechanism->b & IN_SHARED ? shape->n[i] == n : n % shape->n[i] == 0;
   if (m % shape->m == 0 && legal_n && k % shape->k == 0) return NULL;
-  return mechanism->b & IN_SHARED ? refusal(choice, "the tile is no multiple of a %.*s's shape",
-                                            (int)strlen(mechanism->label) - 1, mechanism->label)
+  return mechanism->b & IN_SHARED ? choice_refusal(choice, "the tile is no multiple of a %.*s's shape",
+                                                   (int)strlen(mechanism->label) - 1, mechanism->label)
                                   : "the tile is no multiple of their shape";
 }
 
@@ -300,23 +293,22 @@ static const char *product_refusal(const Choice *choice, const IrOp *mma, const 
 {
   const IrType *acc = &mma->operands[0]->value->type;
   if (mechanism->missing) return missing(choice, mechanism);
-  if (mechanism->accumulator == ACCUMULATOR_THREAD) /* any shape of any type */
-    return a->registers ? "threads read both operands from slots" : NULL;
+  if (mechanism->accumulator == ACCUMULATOR_THREAD) return NULL; /* any shape of any type */
   const GpuProduct *shape =
       mechanism_product(mechanism, operand_element(a), operand_element(b), acc->element);
   if (!shape)
-    return mechanism->b & IN_SHARED ? refusal(choice, "no %.*s takes these types",
-                                              (int)strlen(mechanism->label) - 1, mechanism->label)
+    return mechanism->b & IN_SHARED ? choice_refusal(choice, "no %.*s takes these types",
+                                                     (int)strlen(mechanism->label) - 1, mechanism->label)
                                     : "none takes these types";
   const char *against = shape_refusal(choice, mma, a, mechanism, shape);
   if (against || !(mechanism->b & IN_SHARED)) return against;
   if (a->registers && !shape->a_from_registers)
-    return refusal(choice, "%s of this type take no operand from registers", mechanism->label);
+    return choice_refusal(choice, "%s of this type take no operand from registers", mechanism->label);
   bool turned = mma->operands[1]->kind == EXPR_TRANSPOSED;
   if (a->along != 1 && !shape->a_transposed && (turned || !across_registers(choice, shape)))
-    return refusal(choice, "%s of this type need A contiguous along k", mechanism->label);
+    return choice_refusal(choice, "%s of this type need A contiguous along k", mechanism->label);
   if (b->along != 0 && !shape->b_transposed)
-    return refusal(choice, "%s of this type need B contiguous along k", mechanism->label);
+    return choice_refusal(choice, "%s of this type need B contiguous along k", mechanism->label);
   return NULL;
 }
 
@@ -328,7 +320,7 @@ static unsigned fill_bytes(Choice *choice, const Operand *operand, const IrOp *f
   for (unsigned d = 0; d + 1 < access->n && d < IR_MAX_RANK; d++)
     corner[d] = access->items[d + 1];
   unsigned extent = operand->inner < 0 ? 1 : filled_extent(choice, fill, operand->inner);
-  unsigned vector = ir_access_vector(choice->kernel, tensor_of(access), corner, extent);
+  unsigned vector = ir_access_vector(choice->kernel, choice_tensor_of(access), corner, extent);
   return (unsigned)number_bytes_of(operand->tensor->element, vector);
 }
 
@@ -363,8 +355,8 @@ static bool choose_thread_copy(Choice *choice, const IrOp *mma, Operand *operand
       continue;
     }
     const char *against = rows[i].missing ? rows[i].missing
-                                          : refusal(choice, "no %u bytes are known to be aligned",
-                                                    rows[i].sizes & -rows[i].sizes);
+                                          : choice_refusal(choice, "no %u bytes are known to be aligned",
+                                                           rows[i].sizes & -rows[i].sizes);
     ir_remark(choice->context, "%s: %s rejected: %s", tile_name, rows[i].label, against);
   }
   if (!chosen) {
@@ -400,9 +392,9 @@ static const char *panel_refusal(const Choice *choice, const Operand *a, const M
   unsigned rows = tile_extent(a->slot, (unsigned)a->inner), own = rows / warpgroups_of_rows(rows),
            swizzles = mechanism_swizzles(engine, product, operand_element(a));
   if (swizzle_widest(swizzles, (unsigned)number_bytes_of(operand_element(a), own))) return NULL;
-  return refusal(choice,
-                 "a warpgroup's %u rows of A, which pass through registers, are no multiple of %u bytes", own,
-                 swizzles & -swizzles);
+  return choice_refusal(
+      choice, "a warpgroup's %u rows of A, which pass through registers, are no multiple of %u bytes", own,
+      swizzles & -swizzles);
 }
 
 /* A product that goes on while its threads do reads what an engine has filled: nobody else counts its bytes on
@@ -442,6 +434,10 @@ static bool take_from_threads(Choice *choice, IrOp *mma, Operand *a, Operand *b,
     return false;
   }
   ir_mechanism_set(mma, product);
+  if (product->accumulator == ACCUMULATOR_THREAD && a->registers) { /* threads read both from slots */
+    give_slot(choice, mma, 1);
+    operand_find(choice, mma->operands[1], a);
+  }
   if (product->accumulator == ACCUMULATOR_THREAD)
     ir_remark(choice->context, "products: scalar multiply-adds");
   else
@@ -449,18 +445,26 @@ static bool take_from_threads(Choice *choice, IrOp *mma, Operand *a, Operand *b,
   return (a->registers || choose_thread_copy(choice, mma, a, "A")) && choose_thread_copy(choice, mma, b, "B");
 }
 
+static void refuse_operand(Choice *choice, const IrOp *mma, const Operand *operand)
+{
+  choice->failed = true;
+  if (!operand->slot)
+    error_set(
+        choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
+        "tiles of registers, or of a channel that a fill of the kernel fills, from a tensor or with a value",
+        "an operand of this product is neither a tile of registers nor of a channel");
+  else
+    error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
+              "tensors of one element type and one contiguous dimension, or a channel for each",
+              "fills of `@%s.%s` bring tiles that lie in different ways",
+              operand->slot->parent->owner->symbol, operand->slot->symbol);
+}
+
 static void choose_product(Choice *choice, IrOp *mma)
 {
   Operand a, b;
-  if (!operand_find(choice, mma->operands[1], &a) || !operand_find(choice, mma->operands[2], &b) ||
-      b.registers) {
-    error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
-              "the first may be a tile of registers, else both are tiles of a channel that a fill of the "
-              "kernel fills, from a tensor or with a value",
-              "an operand of this product is not filled from a tensor");
-    choice->failed = true;
-    return;
-  }
+  if (!operand_find(choice, mma->operands[1], &a)) return refuse_operand(choice, mma, &a);
+  if (!operand_find(choice, mma->operands[2], &b)) return refuse_operand(choice, mma, &b);
   unsigned n;
   const Mechanism *rows = ir_mechanisms(choice->module, &n);
   for (unsigned i = 0; i < n && !choice->failed; i++) {
@@ -483,7 +487,7 @@ static void choose_product(Choice *choice, IrOp *mma)
 static const char *rows_refusal(const Choice *choice, const Operand *operand, const Mechanism *engine)
 {
   const IrOp *fill = operand->fill[0];
-  const IrType *tensor = tensor_of(fill->operands[1]);
+  const IrType *tensor = choice_tensor_of(fill->operands[1]);
   if (!engine) return "the description lists no TMA copies";
   if (choice->threads) return "threads have to fill another slot of the kernel";
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
@@ -492,10 +496,11 @@ static const char *rows_refusal(const Choice *choice, const Operand *operand, co
   unsigned inner = filled_extent(choice, fill, operand->inner),
            rows = filled_extent(choice, fill, 1 - operand->inner);
   if (number_bytes_of(tensor->element, inner) % MAX(1, engine->row_multiple))
-    return refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
-                   engine->row_multiple);
+    return choice_refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
+                          engine->row_multiple);
   if (inner > engine->box_max || !tensor_box_side(rows, engine->box_max))
-    return refusal(choice, "the tile divides into no boxes of at most %u elements a side", engine->box_max);
+    return choice_refusal(choice, "the tile divides into no boxes of at most %u elements a side",
+                          engine->box_max);
   return NULL;
 }
 
@@ -506,7 +511,7 @@ static const char *pieces_refusal(const Choice *choice, const Operand *operand, 
   if (choice->threads) return "threads have to fill another slot of the kernel";
   double most = gpu_fact(choice->context->gpu, "mbarrier.bytes_max");
   if ((double)ir_slot_bytes(operand->slot->parent->owner) > most)
-    return refusal(choice, "a slot has more than the %.0f bytes an mbarrier counts", most);
+    return choice_refusal(choice, "a slot has more than the %.0f bytes an mbarrier counts", most);
   return fill_pieces_refusal(choice->kernel, choice->tiles, operand->fill[0], engine);
 }
 
@@ -527,7 +532,7 @@ static const Mechanism *engine_of_rows(Choice *choice, const Operand *operand)
 /* As the slots of products are filled, if there are products. */
 static void choose_other_fill(Choice *choice, IrOp *fill)
 {
-  const IrType *tensor = tensor_of(fill->operands[1]);
+  const IrType *tensor = choice_tensor_of(fill->operands[1]);
   Operand operand = {
       .slot = ir_slot_of(choice->kernel, fill->operands[0], NULL), .fill = {fill}, .n = 1, .tensor = tensor};
   if (!operand.slot || !tensor || tensor->rank < 2 || operand.slot->declared->rank != 2) {
@@ -583,189 +588,6 @@ static void choose_all(Choice *choice)
   choose_all(choice);
 }
 
-/* ---- Stores ---- */
-
-/* Blocks that share the tile at hand. */
-static int64_t sharing_blocks(const IrOp *op)
-{
-  while (op && op->code != OP_TILES)
-    op = op->parent ? op->parent->owner : NULL;
-  return op ? ir_attribute_int(op, ATTR_SPLIT_K, 1) : 1;
-}
-
-static uint64_t ring_bytes(const Choice *choice)
-{
-  uint64_t bytes = 0;
-  for (unsigned i = 0; i < choice->channels->len; i++) {
-    const IrOp *channel = choice->channels->pdata[i];
-    bytes += (uint64_t)ir_slot_bytes(channel) * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
-  }
-  return bytes;
-}
-
-/* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
-static uint64_t bytes_taken(const Choice *choice)
-{
-  uint64_t parts = 0, overlaid = 0;
-  for (unsigned i = 0; i < choice->combinations->len; i++) {
-    const IrOp *op = choice->combinations->pdata[i];
-    const IrType *part = &op->results[0]->type;
-    uint64_t all =
-        number_bytes_of(part->element, (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)));
-    *(ir_attribute_int(op, ATTR_REUSE, 0) > 0 ? &overlaid : &parts) += all;
-  }
-  return parts + MAX(ring_bytes(choice), overlaid);
-}
-
-/* Where a block has one tile (under a budget of SMs all blocks walk), nothing fills the slots again behind
- * its last step, so results may be staged there; so many bytes of them are already. */
-static bool may_overlay(const Choice *choice, uint64_t overlaid, uint64_t staging)
-{
-  const IrOp *tiles = choice->tiles;
-  bool walks = choice->context->sm_budget || !tiles || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
-  bool once = !walks && choice->pingpong <= 1 && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1 &&
-              ir_attribute_int(tiles, ATTR_STREAM_K, 1) <= 1;
-  return once && choice->channels->len == 1 && !choice->combinations->len &&
-         overlaid + staging <= ring_bytes(choice);
-}
-
-/* Bytes that stores take: of their own, and of slots. */
-typedef struct {
-  uint64_t used, overlaid;
-} Staged;
-
-/* Why TMA cannot write a tensor, or NULL. */
-static const char *tensor_store_refusal(const Choice *choice, const IrType *tensor)
-{
-  const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_DRAIN, COMPLETES_THREAD_GROUP);
-  if (!engine) return "the description lists no TMA copies";
-  if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
-    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
-                   MAX(engine->stride_multiple, engine->address_multiple));
-  /* the engine writes whole pieces of 16 bytes: what lies behind the last element is not always its row's */
-  unsigned piece = number_elements(tensor->element, 16);
-  if (ir_known_multiple(choice->kernel, tensor->dims[ir_contiguous_dim(tensor)], piece) < piece)
-    return "rows are not known to end with 16 bytes";
-  return NULL;
-}
-
-/* Threads of an instance meet at a named barrier of theirs, behind the block's and those of the turns; where results take
- * the place of the ring, all of them before. */
-static const char *barriers_refusal(const Choice *choice)
-{
-  unsigned instances = choice->pingpong;
-  for (unsigned i = 0; i < choice->products->len; i++) {
-    const IrOp *mma = choice->products->pdata[i];
-    unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
-    if (choice->pingpong <= 1) instances = MAX(instances, MAX(warpgroups_of_rows(rows), beside_of(mma)));
-  }
-  unsigned turns = choice->pingpong > 1 ? choice->pingpong : 0,
-           needed = NAMED_BARRIER_FIRST + turns + instances + OVERLAY_BARRIERS,
-           most = choice->context->gpu->named_barriers;
-  if (needed <= most) return NULL;
-  return refusal(choice, "it takes %u named barriers, a block has %u", needed, most);
-}
-
-/* Is the tensor what blocks leave for one another? A post orders what threads write, not what the engine does. */
-static bool is_left_for_blocks(const Choice *choice, const IrExpr *access)
-{
-  const IrExpr *base = ir_access_base(access), *parts = ir_launch_get(choice->kernel, ATTR_PARTS);
-  return parts && parts->name && base->kind == EXPR_VALUE && g_str_equal(parts->name, base->value->name);
-}
-
-/* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes taken. */
-static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
-{
-  const IrType *tensor = tensor_of(store->operands[0]);
-  if (!tensor || store->operands[1]->kind != EXPR_VALUE || ir_attribute(store, ATTR_WHERE))
-    return "it is no plain store of a tile";
-  if (is_left_for_blocks(choice, store->operands[0])) return "other blocks of the grid read it";
-  const IrType *tile = &store->operands[1]->value->type;
-  if (tile->kind != TYPE_TILE || tile->rank != 2 || tensor->rank < 2 || tile->element != tensor->element)
-    return "it is no plain store of a tile";
-  int inner = ir_contiguous_dim(tensor);
-  bool across = inner == (int)tensor->rank - 2;
-  if (!across && inner != (int)tensor->rank - 1) return "neither rows nor columns are contiguous";
-  unsigned rows = (unsigned)ir_tile_extent(tile, 0), columns = (unsigned)ir_tile_extent(tile, 1);
-  const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_DRAIN, COMPLETES_THREAD_GROUP);
-  if (rows > PLAN_BOX || (engine && !tensor_box_side(rows, engine->box_max)) ||
-      number_bits(tensor->element) % 8)
-    return "a copy has no such rows";
-  const char *against = barriers_refusal(choice);
-  if (against) return against;
-  unsigned bytes = number_bytes(tensor->element), all = rows * choice->pingpong;
-  StagingRules rules = staging_rules(choice->context->gpu);
-  uint64_t staging =
-      across ? staging_bytes_across(&rules, all, columns, bytes) : staging_bytes(&rules, all, columns, bytes);
-  if (!staging && across) return "few rows of the tensor go straight from registers";
-  if (!staging) return "the tile's rows divide into no parts of 16 bytes";
-  /* threads write rows of a tile, none of its columns */
-  if (across && tensor_store_refusal(choice, tensor)) return tensor_store_refusal(choice, tensor);
-  uint64_t most = choice->context->gpu->shared_per_block - reserved_shared_bytes(choice->context->gpu);
-  bool narrow = choice->pingpong > 1 && !across && !tensor_store_refusal(choice, tensor);
-  if (staged->used + staging > most && narrow) {
-    uint64_t least = staging_bytes_least(&rules, all, columns, bytes);
-    if (least) staging = least;
-  }
-  bool fits = staged->used + staging <= most;
-  if (!fits && !may_overlay(choice, staged->overlaid, staging)) return "no shared memory is left to stage it";
-  *(fits ? &staged->used : &staged->overlaid) += staging;
-  if (fits) return NULL;
-  const IrOp *channel = choice->channels->pdata[0];
-  ir_attribute_set(store, ATTR_OVERLAY, ir_name(choice->module, channel->symbol));
-  return NULL;
-}
-
-/* An earlier store of a whole tile of the same type to the same tensor; of a part of one (`where`) there is none. */
-static const IrOp *same_store(const Choice *choice, unsigned index)
-{
-  const IrOp *store = choice->stores->pdata[index];
-  const IrExpr *base = ir_access_base(store->operands[0]);
-  if (ir_attribute(store, ATTR_WHERE)) return NULL;
-  for (unsigned i = 0; i < index && base->kind == EXPR_VALUE; i++) {
-    const IrOp *other = choice->stores->pdata[i];
-    const IrExpr *stored = ir_access_base(other->operands[0]);
-    if (stored->kind != EXPR_VALUE || stored->value != base->value || ir_attribute(other, ATTR_WHERE))
-      continue;
-    IrType a = ir_expr_type(choice->kernel, store->operands[1]),
-           b = ir_expr_type(choice->kernel, other->operands[1]);
-    if (ir_type_equal(&a, &b)) return other;
-  }
-  return NULL;
-}
-
-/* Stores of sums that a product leaves behind while its threads go on; elsewhere the threads that compute are also
- * those that copy. */
-static void choose_stores(Choice *choice)
-{
-  bool asynchronous = false;
-  for (unsigned i = 0; i < choice->products->len; i++)
-    asynchronous |= ir_is_asynchronous_product(choice->products->pdata[i]);
-  if (!asynchronous) return;
-  Staged staged_bytes = {.used = bytes_taken(choice)};
-  for (unsigned i = 0; i < choice->stores->len; i++) {
-    IrOp *store = choice->stores->pdata[i];
-    const IrOp *before = same_store(choice, i);
-    const IrExpr *base = ir_access_base(store->operands[0]);
-    if (before) { /* they are staged at one place */
-      if (ir_attribute(before, ATTR_VIA))
-        ir_attribute_set(store, ATTR_VIA, ir_attribute_value(before, ATTR_VIA));
-      if (ir_attribute(before, ATTR_OVERLAY))
-        ir_attribute_set(store, ATTR_OVERLAY, ir_attribute_value(before, ATTR_OVERLAY));
-      continue;
-    }
-    const char *name = base->kind == EXPR_VALUE ? base->value->name : "a tile";
-    const char *against = staging_refusal(choice, store, &staged_bytes);
-    bool staged = !against;
-    if (staged) against = tensor_store_refusal(choice, tensor_of(store->operands[0]));
-    if (staged)
-      ir_mechanism_set(store, ir_mechanism_usable(choice->module, MECHANISM_DRAIN,
-                                                  against ? COMPLETES_RESULT : COMPLETES_THREAD_GROUP));
-    ir_remark(choice->context, "stores of %s: %s%s", name, against ? "TMA copies rejected: " : "TMA copies",
-              against ? against : "");
-  }
-}
-
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) fills = g_ptr_array_new();
@@ -787,6 +609,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);
+  give_slots(&choice);
   if (!slots_check_filled(choice.kernel, channels, fills, puts, error)) return false;
   choose_all(&choice);
   /* once all is chosen: until then a slot that threads have to fill can undo what was */

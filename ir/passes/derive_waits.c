@@ -379,6 +379,17 @@ static bool reads_registers(const IrOp *product)
   return product->operands[1]->kind == EXPR_VALUE;
 }
 
+/* May a slot stay taken while the next one is read? Not the only one of its ring: nobody could fill it. */
+static bool has_slots_beside(const IrOp *product)
+{
+  IrOp *ring = NULL;
+  for (unsigned i = 1; i < product->n_operands; i++)
+    if (ir_slot_of(product->parent->function, product->operands[i], &ring) &&
+        ir_attribute_int(ring, ATTR_SLOTS, 2) < 2)
+      return false;
+  return true;
+}
+
 static void wait_products(Waits *waits, IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
@@ -391,7 +402,7 @@ static void wait_products(Waits *waits, IrRegion *region)
     IrBuilder after = ir_builder_after(last);
     after.mark = op->mark;
     emit_group(waits, &after, OP_COMMIT, "products", 0);
-    bool chained = loop && last == op && chains(region, op) && !reads_registers(op);
+    bool chained = loop && last == op && chains(region, op) && !reads_registers(op) && has_slots_beside(op);
     IrOp *wait = emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0),
          *release = release_after(last);
     while (release) {

@@ -131,6 +131,11 @@ static bool choose_blocks(Division *division)
   division->blocks =
       ir_attribute(tiles, ATTR_SPLIT_K) ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : wanted_blocks(division);
   unsigned most = exchanging_blocks(gpu);
+  if (division->blocks > 1 && most <= 1) {
+    ir_remark(division->context, "one block reduces what %d would share: %s has no clusters, or no mbarriers",
+              (int)division->blocks, gpu->name);
+    division->blocks = 1;
+  }
   if (division->blocks > most) {
     error_set(division->error, ERROR_UNSUPPORTED, &tiles->mark, "cluster", "fewer with `split_k`",
               "a cluster of %d blocks, but %s has at most %u", (int)division->blocks, gpu->name, most);
@@ -264,6 +269,7 @@ bool pass_divide_reductions(IrModule *module, const IrPassContext *context, GErr
   division.extent = ir_tile_extent(&reduced->value->type, division.dim);
   if (!choose_blocks(&division)) return false;
   if (division.blocks == 1) {
+    ir_attribute_remove(division.tiles, ATTR_SPLIT_K);
     ir_region_visit(division.kernel->body, reduce_in_block, NULL);
     return true;
   }

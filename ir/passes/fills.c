@@ -23,6 +23,34 @@ bool takes_slots(const IrOp *loop)
   return false;
 }
 
+const IrOp *loop_around(const IrOp *op)
+{
+  const IrOp *owner = op->parent->owner;
+  while (owner && owner->code != OP_LOOP && owner->code != OP_FOR)
+    owner = owner->parent->owner;
+  return owner;
+}
+
+/* Does the op leave a loop that copies into slots? */
+static bool ends_fills(const IrOp *op)
+{
+  const IrOp *loop = op->code == OP_BREAK_IF ? loop_around(op) : NULL;
+  return loop && contains_fill(loop);
+}
+
+static void find_end(IrOp *op, void *data)
+{
+  *(bool *)data |= ends_fills(op);
+}
+
+bool producer_enters(const IrOp *op)
+{
+  bool found = contains_fill(op);
+  for (unsigned i = 0; !found && i < op->n_regions; i++)
+    ir_region_visit(op->regions[i], find_end, &found);
+  return found;
+}
+
 /* ---- what copying needs ---- */
 
 static void need_leaf(const IrExpr *expr, void *needed)
@@ -45,16 +73,17 @@ static bool gives_needed(const IrOp *op, GHashTable *needed)
   return false;
 }
 
-/* From the last operation to the first: what is defined stands in front of its uses. true: the region holds a fill. */
+/* From the last operation to the first: what is defined stands in front of its uses. true: the region holds a fill, or
+ * leaves a loop around one. */
 static bool need_region(const IrRegion *region, GHashTable *needed)
 {
   bool fills = false;
   for (const IrOp *op = region->last; op; op = op->previous) {
-    bool inside = false;
+    bool inside = op->code == OP_FILL || ends_fills(op);
     for (unsigned i = op->n_regions; i-- > 0;)
       inside = need_region(op->regions[i], needed) || inside;
-    if (op->code == OP_FILL || inside || gives_needed(op, needed)) need_operands(op, needed);
-    fills = fills || inside || op->code == OP_FILL;
+    if (inside || gives_needed(op, needed)) need_operands(op, needed);
+    fills = fills || inside;
   }
   return fills;
 }
@@ -87,7 +116,7 @@ static bool serves_fills(const IrOp *op, GHashTable *needed)
 
 bool producer_has(const IrOp *op, GHashTable *needed)
 {
-  return is_scalar_only(op) || serves_fills(op, needed);
+  return is_scalar_only(op) || serves_fills(op, needed) || ends_fills(op);
 }
 
 /* ---- what they bring ---- */

@@ -4,11 +4,16 @@
 
 bool contains_fill(const IrOp *op); /* in its regions */
 bool takes_slots(const IrOp *loop); /* in its body itself */
+/* The counted or endless loop that an op stands in, or NULL. */
+const IrOp *loop_around(const IrOp *op);
+/* Does what only fills slots enter the op's regions: do they hold a fill, or leave a loop around one? */
+bool producer_enters(const IrOp *op);
 
 /* Values (IrValue *, a set; g_hash_table_unref) that the places of fills, and the loops and conditions around them,
  * are computed from. */
 GHashTable *values_needed_by_fills(IrRegion *region);
-/* Does a role that only fills slots have the operation? Plain arithmetic on numbers, and what else such values need. */
+/* Does a role that only fills slots have the operation? Plain arithmetic on numbers, what else such values need,
+ * and what leaves the loops around fills. */
 bool producer_has(const IrOp *op, GHashTable *needed);
 /* Why an engine that moves pieces of memory cannot bring a fill's tile row by row; NULL if it can. It reads what it is
  * told, so nothing of the tile may lie outside of the tensor. tiles: the walk, or NULL. */

@@ -1,6 +1,7 @@
 #include "ir/passes/role_graph.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
+#include "ir/passes/fills.h"
 
 /* ---- What fills a channel ---- */
 
@@ -71,14 +72,6 @@ static void follow(Closure *closure, const IrOp *op)
   for (unsigned i = 0; i < op->n_attributes; i++)
     if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, follow_leaf, closure);
   keep(closure, op->parent->owner);
-}
-
-static const IrOp *loop_around(const IrOp *op)
-{
-  const IrOp *owner = op->parent->owner;
-  while (owner && owner->code != OP_LOOP && owner->code != OP_FOR)
-    owner = owner->parent->owner;
-  return owner;
 }
 
 /* A role that takes a channel takes each of its slots, and leaves its loops when all do. */
@@ -161,6 +154,7 @@ void role_graph_clear(RoleGraph *graph)
   graph->n = 0;
 }
 
+/* Of a role: what fills its channels, and all that needs. */
 static void close_node(Closure *closure, RoleNode *node)
 {
   closure->node = node;
@@ -213,7 +207,7 @@ static bool take_alike(const RoleNode *a, const RoleNode *b)
   return false;
 }
 
-/* The later one's channels become the earlier one's. */
+/* The channels of one become another's. */
 static void join(RoleGraph *graph, unsigned into, unsigned from)
 {
   RoleNode *node = &graph->nodes[into], *other = &graph->nodes[from];
@@ -271,45 +265,30 @@ static void close_consumer(RoleGraph *graph, Closure *closure)
   close_over(closure);
 }
 
-/* Does the consumer need what another role computes? Then a channel has to bring it. */
-static bool check_apart(const RoleGraph *graph, const Closure *closure, GError **error)
+/* Does a role fill slots that it takes itself, and another takes too? */
+static bool shares_own_slots(const RoleNode *role, const RoleNode *other)
 {
-  const RoleNode *consumer = &graph->nodes[graph->n - 1];
-  for (unsigned i = 0; i + 1 < graph->n; i++) {
-    const IrOp *op = common_work(closure, &graph->nodes[i], consumer);
-    if (!op) continue;
-    error_set(error, ERROR_UNSUPPORTED, &op->mark, "roles",
-              "fill a tile of the channel with it, and take it from there",
-              "one role computes this to fill `@%s`, and the role that stores results needs it too",
-              ((const IrOp *)graph->nodes[i].fills->pdata[0])->symbol);
-    return false;
-  }
-  return true;
+  for (unsigned i = 0; i < role->fills->len; i++)
+    if (g_hash_table_contains(role->takes, role->fills->pdata[i]) &&
+        g_hash_table_contains(other->takes, role->fills->pdata[i]))
+      return true;
+  return false;
 }
 
-/* A channel that is filled is taken, and by others than those who fill it. */
-static bool check_taken(const RoleGraph *graph, GError **error)
+/* Does the consumer need what another role computes, or slots that this one goes on from? Then it fills that one's
+ * channels itself. */
+static bool absorb_any(RoleGraph *graph, Closure *closure)
 {
-  for (unsigned i = 0; i < graph->n; i++) {
-    const RoleNode *node = &graph->nodes[i];
-    for (unsigned j = 0; j < node->fills->len; j++) {
-      const IrOp *channel = node->fills->pdata[j];
-      bool taken = false;
-      for (unsigned k = 0; k < graph->n; k++)
-        taken |= g_hash_table_contains(graph->nodes[k].takes, channel);
-      if (g_hash_table_contains(node->takes, channel)) {
-        error_set(error, ERROR_UNSUPPORTED, &channel->mark, "roles",
-                  "keep the tile in registers, or use two channels",
-                  "`@%s` is filled with what is computed from its own slots", channel->symbol);
-        return false;
-      }
-      if (taken) continue;
-      error_set(error, ERROR_INPUT, &channel->mark, "untaken", "take it, or do not fill it",
-                "`@%s` is filled with values and nothing reads its slots", channel->symbol);
-      return false;
-    }
+  unsigned consumer = graph->n - 1;
+  for (unsigned i = 0; i < consumer; i++) {
+    if (!common_work(closure, &graph->nodes[i], &graph->nodes[consumer]) &&
+        !shares_own_slots(&graph->nodes[i], &graph->nodes[consumer]))
+      continue;
+    join(graph, consumer, i);
+    close_node(closure, &graph->nodes[graph->n - 1]);
+    return true;
   }
-  return true;
+  return false;
 }
 
 static bool has_engine_fill(const GPtrArray *ops)
@@ -329,7 +308,9 @@ static bool read_nodes(RoleGraph *graph, Closure *closure, GError **error)
   while (join_any(graph, closure))
     ;
   close_consumer(graph, closure);
-  return check_taken(graph, error) && check_apart(graph, closure, error);
+  while (absorb_any(graph, closure))
+    ;
+  return true;
 }
 
 bool role_graph_read(IrFunction *kernel, RoleGraph *graph, GError **error)

@@ -256,7 +256,7 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
     G_GNUC_FALLTHROUGH;
   case OP_IF:
   case OP_LOOP:
-    if (producer ? contains_fill(op) : does(role, op)) copy_control(role, builder, op);
+    if (producer ? producer_enters(op) : does(role, op)) copy_control(role, builder, op);
     break;
   default:
     if (producer ? producer_has(op, role->needed) : does(role, op)) role_copy_op(role, builder, op);
@@ -612,12 +612,10 @@ static void split_kernel(Split *split, const Survey *survey)
   unsigned warps = ir_launch_threads(split->kernel) / WARP_LANES;
   bool engine = engine_fills(survey);
   split->consumer_warps = warps;
-  for (unsigned i = 0; i < split->graph.n;
-       i++) { /* choose_layouts has counted the threads of all but the last */
-    const GPtrArray *filled = split->graph.nodes[i].fills;
-    int64_t threads = filled->len ? ir_attribute_int(filled->pdata[0], ATTR_THREADS, 0) : warps * WARP_LANES;
-    split->warps[i] = (unsigned)threads / WARP_LANES;
-  }
+  for (unsigned i = 0; i + 1 < split->graph.n; i++) /* choose_layouts has counted their threads */
+    split->warps[i] =
+        (unsigned)ir_attribute_int(split->graph.nodes[i].fills->pdata[0], ATTR_THREADS, 0) / WARP_LANES;
+  if (split->graph.n) split->warps[split->graph.n - 1] = warps;
   form_clusters(split, survey, engine);
   IrBuilder builder = ir_builder_at_end(body);
   for (unsigned i = 0; engine && i < survey->fills->len; i++)
@@ -674,6 +672,30 @@ static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
   return false;
 }
 
+static void find_take(IrOp *op, void *data)
+{
+  const void **take = data; /* a channel's name, and an op that takes it */
+  if (op->code == OP_TAKE && g_str_equal(op->operands[0]->name, take[0])) take[1] = op;
+}
+
+/* Who fills a channel waits for those who take it. */
+static bool check_taken(const Split *split, const GPtrArray *channels, GError **error)
+{
+  for (unsigned i = 0; i < channels->len; i++) {
+    const IrOp *channel = channels->pdata[i];
+    const void *take[2] = {channel->symbol, NULL};
+    bool taken = false;
+    for (unsigned j = 0; j < split->graph.n; j++)
+      taken |= g_hash_table_contains(split->graph.nodes[j].takes, channel);
+    if (!split->graph.n) ir_region_visit(split->kernel->body, find_take, take);
+    if (taken || take[1]) continue;
+    error_set(error, ERROR_INPUT, &channel->mark, "untaken", "take it, or do not fill it",
+              "`@%s` is filled, and nothing reads its slots", channel->symbol);
+    return false;
+  }
+  return true;
+}
+
 bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
@@ -695,7 +717,8 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
   if (tiles->len && !scheduler_check(module, tiles->pdata[0], error)) return false;
   if (!check_sharing(&survey, context->gpu, error) || !role_graph_read(kernel, &split.graph, error))
     return false;
-  bool possible = role_check_values(&split, tiles->len ? tiles->pdata[0] : NULL, error);
+  bool possible = check_taken(&split, channels, error) &&
+                  role_check_values(&split, tiles->len ? tiles->pdata[0] : NULL, error);
   if (possible) split_kernel(&split, &survey);
   role_graph_clear(&split.graph);
   if (!possible) return false;

@@ -26,7 +26,7 @@ static void refuse_threads(Split *split, const IrOp *op)
       "threads copy what this fills or takes, and fill and take do not stand in the same loop, in turn");
 }
 
-/* Is the slot taken in every iteration of the loop: in its body, or in what another channel's `take` there holds? */
+/* Is the slot taken whenever the region runs: in it itself, or in what another channel's `take` there holds? */
 static bool taken_in(const IrOp *take, const IrRegion *body)
 {
   while (take->parent != body && take->parent->owner && take->parent->owner->code == OP_TAKE)
@@ -192,7 +192,7 @@ void role_take_filled(Role *role, IrBuilder *builder, const IrOp *take)
   const char *channel = take->operands[0]->name;
   const IrRegion *filled = g_hash_table_lookup(role->filled, channel);
   bool ahead = !filled && role->pipelined && taken_in(take, role->pipelined);
-  if (!g_hash_table_contains(role->cursors, channel) || (!ahead && filled != take->parent)) {
+  if (!g_hash_table_contains(role->cursors, channel) || (!ahead && !(filled && taken_in(take, filled)))) {
     refuse_threads(role->split, take);
     return;
   }

@@ -230,6 +230,19 @@ static unsigned severity(const Machine *m, const Agent *agent)
   return barrier->pending < barrier->family->arrivals ? 3 : 1;
 }
 
+/* Does somebody wait for a slot to be free? */
+static bool lacks_slots(const Machine *m)
+{
+  bool lacks = false;
+  for (unsigned i = 0; i < m->n_agents; i++) {
+    const Agent *agent = &m->agents[i];
+    if (agent->done || agent->waits != WAIT_BARRIER) continue;
+    const Family *family = m->barriers[agent->wait_object].family;
+    lacks |= family->op->code == OP_CHANNEL && g_str_has_suffix(family->name, ".empty");
+  }
+  return lacks;
+}
+
 static void report_deadlock(Machine *m)
 {
   const Agent *worst = NULL;
@@ -240,7 +253,9 @@ static void report_deadlock(Machine *m)
   g_autofree char *name = agent_name(m, worst), *at = waits_at(m, worst);
   bool bytes = severity(m, worst) == 4;
   machine_fault(m, worst, step, bytes ? "byte-count" : "deadlock",
-                bytes ? "`expect` announces more than the copies bring" : NULL,
+                bytes            ? "`expect` announces more than the copies bring"
+                : lacks_slots(m) ? "a channel needs as many `slots` as are filled before one of them is taken"
+                                 : NULL,
                 "deadlock: %s waits in iteration %u at %s", name, worst->rounds[step->index], at);
   unsigned said = worst->step;
   for (unsigned i = 0; i < m->n_agents; i++) {

@@ -192,6 +192,30 @@ static bool check_filled(Machine *m, const Agent *agent, const Step *step, const
   return false;
 }
 
+/* What threads put into a slot is taken before they put something there again: a barrier between the two orders them, and
+ * loses the first. */
+static bool check_taken(Machine *m, const Agent *agent, const Step *step, const Region *region)
+{
+  const GArray *records = m->places[region->place].records;
+  const Record *lost = NULL;
+  if (step->op->code != OP_PUT || !region->tile->channel) return true;
+  for (unsigned i = 0; i < records->len; i++) {
+    const Record *record = &g_array_index(records, Record, i);
+    if (!overlaps(record, region)) continue;
+    if (record->kind == ACCESS_READ) return true;
+    bool again = record->step != step->index || record->round != agent->rounds[step->index];
+    if (record->agent == agent->index && again) lost = record;
+  }
+  if (!lost) return true;
+  g_autofree char *mine = agent_name(m, agent);
+  machine_fault(m, agent, step, "overwrite",
+                "a channel needs as many `slots` as are filled before one of them is taken",
+                "%s fills %s[%u] again in iteration %u before what it holds has been taken", mine,
+                region->tile->name, region->slot, agent->rounds[step->index]);
+  note_other(m, agent, lost);
+  return false;
+}
+
 static void remember(Machine *m, Agent *agent, const Step *step, const Region *region, AccessKind kind,
                      How how)
 {
@@ -239,6 +263,7 @@ bool memory_access(Machine *m, Agent *agent, const Step *step, const Region *reg
     if (kind == ACCESS_WRITE && !check_records(m, agent, step, region, kind, how, place, true)) return false;
   }
   if (kind == ACCESS_READ && !check_filled(m, agent, step, region)) return false;
+  if (kind == ACCESS_WRITE && how == HOW_THREADS && !check_taken(m, agent, step, region)) return false;
   if (record) remember(m, agent, step, region, kind, how);
   return true;
 }

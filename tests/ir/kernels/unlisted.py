@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""unlisted.py ADLGEN [NAME...]: kernels that no part of the compiler was written for (unlisted/*.tile.ir), each with what it
+"""unlisted.py ADLGEN [roles | NAME...]: kernels that no part of the compiler was written for (unlisted/*.tile.ir), each with what it
 computes, on the simulator with all checkers, against double precision."""
 import math
 import random
+import struct
 import sys
 import tempfile
 
@@ -13,6 +14,14 @@ NEVER = 0x4242 # what elements hold that no kernel is to write
 
 def drawn(n, deviation=0.5):
     return [bf16(random.gauss(0, deviation)) for _ in range(n)]
+
+
+def drawn_halves(n):
+    return [struct.unpack("<H", struct.pack("<e", random.gauss(0, 0.5)))[0] for _ in range(n)]
+
+
+def halves(bits):
+    return [struct.unpack("<e", struct.pack("<H", b))[0] for b in bits]
 
 
 def rows(values, n):
@@ -53,6 +62,7 @@ class Case:
     def __init__(self, name, dims, blocks, tensors, out, wanted, allowed=2 ** -7):
         self.name, self.dims, self.blocks, self.tensors, self.out = name, dims, blocks, tensors, out
         self.wanted, self.allowed = wanted, allowed
+        self.maps = {} # extents and strides of tensors that do not lie as their shape says
 
     def run(self, adlgen, gpu):
         with tempfile.TemporaryDirectory() as folder:
@@ -60,6 +70,8 @@ class Case:
             kernel = Kernel(adlgen, path, self.name, gpu, [], folder, 4, "allocate_resources")
             buffers = {name: (kind, values) for name, (kind, shape, values) in self.tensors.items()}
             maps = {name: (self.tensors[name][1][::-1], box, swizzle) for name, (box, swizzle) in kernel.boxes.items()}
+            for name in self.maps.keys() & maps.keys():
+                maps[name] = {**self.maps[name], "box": maps[name][1], "swizzle": maps[name][2]}
             cluster = kernel.template.get("cluster", [1])[0]
             found = kernel.run(self.blocks * cluster, kernel.shared, buffers, self.dims, maps, *self.out)
         for name, values in zip(self.out, found if len(self.out) > 1 else [found]):
@@ -213,6 +225,146 @@ def scales(M, N, K):
     return Case("scales", [M, N, K], 2, tensors, ["D"], {"D": flat(D)}, 0)
 
 
+def weighted(rows_of_weights, V):
+    """Weights times values, over the sum of their row."""
+    return [[x / sum(p) for x in row] for p, row in zip(rows_of_weights, times(rows_of_weights, turned(V)))]
+
+
+def state(Z, S):
+    q, k, v = operand(Z, S, 64), operand(Z, S, 64), operand(Z, S, 128)
+    O, H = [], []
+    for z in range(Z):
+        Q, K = (rows(wide(t[2][z * S * 64:(z + 1) * S * 64]), 64) for t in (q, k))
+        V, kept = rows(wide(v[2][z * S * 128:(z + 1) * S * 128]), 128), [[0.0] * 128 for _ in range(64)]
+        for first in range(0, S, 64):
+            here = slice(first, first + 64)
+            scores = [rounded(row[:i + 1] + [0.0] * (len(row) - i - 1)) for i, row in enumerate(times(Q[here], K[here]))]
+            new, old = times(scores, turned(V[here])), times(Q[here], turned([rounded(row) for row in kept]))
+            O += [a + b for x, y in zip(new, old) for a, b in zip(x, y)]
+            kept = [[a / 2 + b for a, b in zip(x, y)] for x, y in zip(kept, times(turned(K[here]), turned(V[here])))]
+        H += flat(kept)
+    tensors = {"Q": q, "K": k, "V": v, "O": empty("f32", Z, S, 128), "H": empty("f32", Z, 64, 128)}
+    return Case("state", [Z, S], Z, tensors, ["O", "H"], {"O": O, "H": H}, 2 ** -5)
+
+
+def backward(S):
+    q, k, v, g = operand(S, 64), operand(S, 64), operand(S, 128), operand(S, 128)
+    Q, K, V, G = (rows(wide(t[2]), n) for t, n in ((q, 64), (k, 64), (v, 128), (g, 128)))
+    E = [[math.exp(s / 8) if j <= i else 0 for j, s in enumerate(row)] for i, row in enumerate(times(Q, K))]
+    L = [math.log2(sum(row)) for row in E]
+    P, dP = [[e / sum(row) for e in row] for row in E], times(G, V)
+    D = [dot(p, d) for p, d in zip(P, dP)]
+    dS = [[p * (d - D[i]) / 8 for p, d in zip(P[i], dP[i])] for i in range(S)]
+    tensors = {"Q": q, "K": k, "V": v, "G": g, "L": ("f32", [1, S], L), "T": ("f32", [1, S], D), "DK": empty("f32", S, 64),
+               "DV": empty("f32", S, 128)}
+    wanted = {"DK": flat(times(turned(dS), turned(Q))), "DV": flat(times(turned(P), turned(G)))}
+    return Case("backward", [S], tiles(S, 64), tensors, ["DK", "DV"], wanted)
+
+
+def turned_operand(S):
+    q, k, g = operand(S, 64), operand(S, 64), operand(S, 64)
+    Q, K, G = (rows(wide(t[2]), 64) for t in (q, k, g))
+    wanted = times(turned([rounded(row) for row in times(Q, K)]), turned(G))
+    return Case("turned_operand", [S], tiles(S, 64), {"Q": q, "K": k, "G": g, "DV": empty("f32", S, 64)}, ["DV"],
+                {"DV": flat(wanted)}, 2 ** -5)
+
+
+def second_operand(M, N, K):
+    a, b = operand(M, K), operand(K, N)
+    wanted = times(rows(wide(a[2]), K), turned(rows([abs(v) for v in wide(b[2])], N)))
+    return Case("second_operand", [M, N, K], 2, {"A": a, "B": b, "D": empty("f32", M, N)}, ["D"], {"D": flat(wanted)})
+
+
+def worklist(M, N, K, items, count):
+    a, b = ("f16", [M, K], drawn_halves(M * K)), ("f16", [K, N], drawn_halves(K * N))
+    A, B = rows(halves(a[2]), K), turned(rows(halves(b[2]), N))
+    P = []
+    for w, (m, n, k0, k1) in enumerate(items):
+        for r in range(128 * m, 128 * m + 128):
+            P += [None if w >= count else dot(A[r][64 * k0:64 * k1], B[c][64 * k0:64 * k1]) if r < M and c < N else 0
+                  for c in range(64 * n, 64 * n + 64)]
+    tensors = {"A": a, "B": b, "work": ("s32", [len(items), 4], flat(items)), "count": ("s32", [1], [count]),
+               "P": empty("f32", len(items), 128, 64)}
+    return Case("worklist", [M, N, K, len(items)], 2, tensors, ["P"], {"P": P})
+
+
+def varlen(starts, H):
+    T = starts[-1]
+    q, k, v = operand(T, H, 64), operand(T, H, 64), operand(T, H, 64)
+    Q, K, V = ([rows(row, 64) for row in rows(wide(t[2]), 64 * H)] for t in (q, k, v))
+    O = [[[] for _ in range(H)] for _ in range(T)]
+    for first, last in zip(starts, starts[1:]):
+        for h in range(H):
+            for i in range(first, last):
+                weights = [math.exp(dot(Q[i][h], K[j][h]) / 8) for j in range(first, i + 1)]
+                O[i][h] = [dot(weights, column) / sum(weights) for column in turned([V[j][h] for j in range(first, i + 1)])]
+    tensors = {"Q": q, "K": k, "V": v, "starts": ("s32", [len(starts)], starts), "O": empty("bf16", T, H, 64)}
+    case = Case("varlen", [T, H, len(starts)], 3, tensors, ["O"], {"O": flat(flat(O))}, 2 ** -6)
+    case.maps = {name: {"dims": [64, T, H], "strides": [128 * H, 128]} for name in "QKV"}
+    return case
+
+
+def linked(M, following, heads):
+    a, b = operand(M, 64), operand(len(following), 64, 64)
+    A, B, D = rows(wide(a[2]), 64), [turned(rows(block, 64)) for block in rows(wide(b[2]), 4096)], []
+    for node in heads:
+        total = [[0.0] * 64 for _ in A]
+        while node >= 0:
+            total = [[x + y for x, y in zip(p, q)] for p, q in zip(total, times(A, B[node]))]
+            node = following[node]
+        D += flat(total)
+    tensors = {"A": a, "B": b, "next": ("s32", [len(following)], following), "head": ("s32", [len(heads)], heads),
+               "D": empty("f32", len(heads), M, 64)}
+    return Case("linked", [M, len(following), len(heads)], len(heads) * tiles(M, 64), tensors, ["D"], {"D": D})
+
+
+def early(M, N, K, flags):
+    a, b = operand(M, K), operand(N, K)
+    A, B, steps = rows(wide(a[2]), K), rows(wide(b[2]), K), tiles(K, 64)
+    D = []
+    for m, row in enumerate(A):
+        here, n = flags[m // 64 * steps:], 0
+        while n < steps and here[n] != 1 and not (here[n] >= 2 and n):
+            n += 1
+        D += [dot(row[:64 * n], column[:64 * n]) for column in B]
+    tensors = {"A": a, "B": b, "flags": ("s32", [len(flags)], flags), "D": empty("f32", M, N)}
+    return Case("early", [M, N, K, len(flags)], 2, tensors, ["D"], {"D": D})
+
+
+def own_slot(S):
+    q, k, v = operand(S, 64), operand(S, 64), operand(S, 128)
+    P = [[abs(s) for s in row] for row in times(rows(wide(q[2]), 64), rows(wide(k[2]), 64))]
+    tensors = {"Q": q, "K": k, "V": v, "O": empty("f32", S, 128), "L": empty("f32", S, 1)}
+    return Case("own_slot", [S], tiles(S, 64), tensors, ["O", "L"],
+                {"O": flat(weighted(P, rows(wide(v[2]), 128))), "L": [sum(row) for row in P]})
+
+
+def powers(M, T):
+    x, w = operand(M, 64), operand(64, 64, deviation=0.125)
+    X, W = rows(wide(x[2]), 64), turned(rows(wide(w[2]), 64))
+    for _ in range(T):
+        X = [rounded([max(v, -1.0) for v in row]) for row in times(X, W)]
+    return Case("powers", [M, T], 1, {"X": x, "W": w, "D": empty("bf16", M, 64)}, ["D"], {"D": flat(X)}, 2 ** -5)
+
+
+def eight_blocks(R):
+    x, Y, V, I = [random.gauss(1, 2) for _ in range(R * 8192)], [], [], []
+    for row in rows(x, 8192):
+        mean = sum(row) / 8192
+        root = math.sqrt(sum((v - mean) ** 2 for v in row) / 8192 + 1e-5)
+        Y += [(v - mean) / root for v in row]
+        V.append(max(Y[-8192:]))
+        I.append(Y[-8192:].index(V[-1]))
+    tensors = {"X": ("f32", [R, 8192], x), "Y": empty("bf16", R, 8192), "V": empty("f32", R, 1), "I": empty("s32", R, 1)}
+    return Case("eight_blocks", [R], R, tensors, ["Y", "V", "I"], {"Y": Y, "V": V, "I": I})
+
+
+def roles():
+    return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
+            worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
+            linked(65, [2, -1, 3, -1, 1], [0, -1, 4]), early(129, 72, 136, [0, 2, 0, 2, 1, 0, 0, 0, 0]), eight_blocks(2)]
+
+
 def cases():
     return [two_sums(130, 72, 136), ragged([0, 3, 3, 70], [1, 0, 2], 40, 72), three_roles(65, 33, 72), four_blocks(2, 4104),
             alibi(2, 65), paged(65, 40, [2, 0, 2], 3), chained(65, 80), triangle(136, 40), columns(69, 136), gradient(72, 72, 40),
@@ -221,9 +373,10 @@ def cases():
 
 def main():
     random.seed(7)
-    for case in cases():
+    wanted = sys.argv[2:]
+    for case in roles() if wanted == ["roles"] else cases() if not wanted else roles() + cases():
         for gpu in ("h100", "a100"):
-            if not sys.argv[2:] or case.name in sys.argv[2:]:
+            if wanted in ([], ["roles"]) or case.name in wanted:
                 case.run(sys.argv[1], gpu)
                 print(f"{gpu}: {case.name}: right")
 

@@ -10,12 +10,21 @@
  * first, each into the smallest gap between those it meets: Pisarchyk and Lee, "Efficient Memory Management for Deep
  * Neural Net Inference", 2020) tell which of two that meet lies below the other; then every tensor begins where the
  * highest of those below it ends, whatever the symbols are. So no sizes make two that meet overlap, and the likely
- * ones need no more than the numbers did. */
+ * ones need no more than the numbers did. Where that would take many sums of sizes to say, some are replaced by one that is
+ * nowhere below them. */
 #include "plan/private.h"
 #include <string.h>
 
 #define WORKSPACE_ALIGN 256
 #define LIKELY_EXTENT   4096 /* of a dimension that may be larger */
+#define MOST_SUMS       6    /* in a place */
+
+/* The largest of some sums of sizes. A place is kept so, never as a maximum of a maximum, and of few sums: what an expression takes
+ * does not grow with the number of blocks. */
+typedef struct {
+  const Symbolic *of[MOST_SUMS + 1];
+  unsigned n;
+} Sums;
 
 typedef struct {
   PlanTensor *tensor;
@@ -24,7 +33,7 @@ typedef struct {
   uint8_t *users;        /* bits of launches that are given it */
   uint8_t *before;       /* bits of launches that end before each of its users begins */
   bool alone;            /* meets all */
-  const Symbolic *end;
+  Sums begin;
 } Block;
 
 typedef struct {
@@ -194,20 +203,72 @@ static void place_numbers(Placing *p)
 
 /* ---- Expressions ---- */
 
-/* The larger of two, by what is known of the symbols. */
-static const Symbolic *larger(const Placing *p, const Symbolic *a, const Symbolic *b)
+static bool is_above(const Placing *p, const Symbolic *a, const Symbolic *b)
 {
   int64_t least, most;
   symbolic_range(symbolic_sub(p->plan->arena, a, b), &p->facts, &least, &most);
-  if (least >= 0) return a;
-  return most <= 0 ? b : symbolic_binary(p->plan->arena, SYMBOLIC_MAX, a, b);
+  return least >= 0;
+}
+
+static void drop_sum(Sums *sums, unsigned i)
+{
+  sums->of[i] = sums->of[--sums->n];
+}
+
+static bool may_be_negative(const Symbolic *factor, void *data)
+{
+  int64_t least, most;
+  symbolic_range(factor, data, &least, &most);
+  return least < 0;
+}
+
+/* Replaces two by one that is nowhere below them: the two of which that costs least where sizes are likely. Neither is negative, so
+ * their own sum would do. */
+static void merge_sums(Placing *p, Sums *sums)
+{
+  unsigned from[2] = {0, 1};
+  const Symbolic *best = NULL;
+  for (unsigned i = 0; i < sums->n; i++)
+    for (unsigned j = i + 1; j < sums->n; j++) {
+      const Symbolic *above =
+          symbolic_above(p->plan->arena, sums->of[i], sums->of[j], may_be_negative, &p->facts);
+      if (!above || (best && likely_size(p->plan, above) >= likely_size(p->plan, best))) continue;
+      best = above;
+      from[0] = i;
+      from[1] = j;
+    }
+  if (!best) best = symbolic_add(p->plan->arena, sums->of[0], sums->of[1]);
+  drop_sum(sums, from[1]);
+  drop_sum(sums, from[0]);
+  sums->of[sums->n++] = best;
+}
+
+/* Only sums that may be the largest stay. */
+static void add_sum(Placing *p, Sums *sums, const Symbolic *sum)
+{
+  for (unsigned i = 0; i < sums->n; i++)
+    if (is_above(p, sums->of[i], sum)) return;
+  for (unsigned i = sums->n; i-- > 0;)
+    if (is_above(p, sum, sums->of[i])) drop_sum(sums, i);
+  sums->of[sums->n++] = sum;
+  if (sums->n > MOST_SUMS) merge_sums(p, sums);
+}
+
+/* The largest, in one order however they were found. */
+static const Symbolic *largest(const Placing *p, const Sums *sums)
+{
+  const Symbolic *end = sums->of[0];
+  for (unsigned i = 1; i < sums->n; i++)
+    end = symbolic_binary(p->plan->arena, SYMBOLIC_MAX, end, sums->of[i]);
+  return end;
 }
 
 /* Where the highest of the blocks below `top`, of which there are `n`, ends; block: only those that it meets. One that
  * meets another between itself and the top ends below that one's end. */
-static const Symbolic *end_below(const Placing *p, const Block *block, unsigned n)
+static Sums end_below(Placing *p, const Block *block, unsigned n)
 {
-  const Symbolic *end = symbolic_constant(p->plan->arena, 0);
+  Arena *arena = p->plan->arena;
+  Sums end = {{symbolic_constant(arena, 0)}, 1};
   g_autoptr(GPtrArray) counted = g_ptr_array_new();
   for (unsigned i = n; i-- > 0;) {
     Block *below = &p->blocks[i];
@@ -216,7 +277,8 @@ static const Symbolic *end_below(const Placing *p, const Block *block, unsigned 
       covered = meet(p, counted->pdata[j], below);
     if (covered) continue;
     g_ptr_array_add(counted, below);
-    end = larger(p, end, below->end);
+    for (unsigned j = 0; j < below->begin.n; j++)
+      add_sum(p, &end, symbolic_add(arena, below->begin.of[j], below->bytes));
   }
   return end;
 }
@@ -224,14 +286,14 @@ static const Symbolic *end_below(const Placing *p, const Block *block, unsigned 
 /* Blocks are sorted by place: who lies below comes before. */
 static void place_expressions(Placing *p)
 {
-  Arena *arena = p->plan->arena;
   for (unsigned i = 0; i < p->n; i++) {
     Block *block = &p->blocks[i];
-    block->tensor->offset = end_below(p, block, i);
+    block->begin = end_below(p, block, i);
+    block->tensor->offset = largest(p, &block->begin);
     block->tensor->align = MAX(block->tensor->align, WORKSPACE_ALIGN);
-    block->end = symbolic_add(arena, block->tensor->offset, block->bytes);
   }
-  p->plan->workspace_bytes = end_below(p, NULL, p->n);
+  const Sums end = end_below(p, NULL, p->n);
+  p->plan->workspace_bytes = largest(p, &end);
 }
 
 /* A tensor that no launch is given meets all: nothing is known of it. */

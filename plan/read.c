@@ -325,11 +325,40 @@ static bool read_region(Reader *reader, Node *node, void *data)
   return FINISH(reader, node, "offset", "bytes");
 }
 
+/* The variants of an earlier launch, with other tensors. */
+static bool read_like(Reader *reader, Node *node, PlanLaunch *launch)
+{
+  int64_t index;
+  Node *names = node_require(node, "tensors", reader->error);
+  if (!names || !node_kind_is(names, NODE_MAPPING, NULL, reader->error) ||
+      !get_integer(reader, node, "like", 0, G_MAXINT32, &index))
+    return false;
+  if (index >= launch->index)
+    return refuse(reader, node_get(node, "like"), "undefined-launch",
+                  "launch %" G_GINT64_FORMAT " does not come earlier", index);
+  g_autoptr(GHashTable) tensors = g_hash_table_new(NULL, NULL);
+  for (unsigned i = 0; i < names->n; i++) {
+    const char *name;
+    if (!node_string(names->items[i], &name, reader->error)) return false;
+    PlanTensor *from = plan_tensor(reader->plan, names->keys[i]), *to = plan_tensor(reader->plan, name);
+    if (!from || !to)
+      return refuse(reader, names->items[i], "undefined-tensor", "tensor `%s` is not defined",
+                    from ? name : names->keys[i]);
+    g_hash_table_insert(tensors, from, to);
+  }
+  plan_copy_variants(reader->plan, launch, reader->plan->launches[index], tensors);
+  return true;
+}
+
 static bool read_launch(Reader *reader, Node *node, void *data)
 {
   const char *name;
   if (!get_text(reader, node, "name", true, &name)) return false;
   PlanLaunch *launch = plan_add_launch(reader->plan, name);
+  if (node_get(node, "like"))
+    return read_each(reader, node, "depends_on", read_edge, launch) &&
+           read_each(reader, node, "zero", read_region, launch) && read_like(reader, node, launch) &&
+           FINISH(reader, node, "name", "depends_on", "zero", "like", "tensors");
   return read_each(reader, node, "depends_on", read_edge, launch) &&
          read_each(reader, node, "zero", read_region, launch) &&
          read_each(reader, node, "variants", read_variant, launch) &&
@@ -364,9 +393,10 @@ static bool read_root(Reader *reader, Node *root)
   if (!node_kind_is(root, NODE_MAPPING, "a plan", reader->error)) return false;
   Node *node = node_require(root, "version", reader->error);
   if (!node || !node_integer(node, &version, reader->error)) return false;
-  if (version != PLAN_VERSION) {
+  if (version < 1 || version > PLAN_VERSION) {
     error_add(reader->error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "version", NULL,
-              "version %" G_GINT64_FORMAT " of the format is not supported: this program reads version %d",
+              "version %" G_GINT64_FORMAT
+              " of the format is not supported: this program reads versions 1 to %d",
               version, PLAN_VERSION);
     return false;
   }

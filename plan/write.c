@@ -117,9 +117,29 @@ static json_t *variant_json(const PlanVariant *variant)
   return object;
 }
 
-static json_t *launch_json(const PlanLaunch *launch)
+static int by_index(const void *a, const void *b)
 {
-  json_t *object = json_object(), *variants = json_array(), *edges = json_array(), *zero = json_array();
+  const PlanTensor *x = *(const PlanTensor *const *)a, *y = *(const PlanTensor *const *)b;
+  return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Those that differ, in the plan's order. */
+static json_t *pairing_json(GHashTable *tensors)
+{
+  json_t *object = json_object();
+  guint n = 0;
+  g_autofree gpointer *from = g_hash_table_get_keys_as_array(tensors, &n);
+  if (n) qsort(from, n, sizeof *from, by_index);
+  for (guint i = 0; i < n; i++) {
+    const PlanTensor *tensor = from[i], *other = g_hash_table_lookup(tensors, tensor);
+    if (other != tensor) set_text(object, tensor->name, other->name);
+  }
+  return object;
+}
+
+static json_t *launch_json(const Plan *plan, const PlanLaunch *launch, GHashTable *firsts)
+{
+  json_t *object = json_object(), *edges = json_array(), *zero = json_array();
   set_text(object, "name", launch->name);
   for (unsigned i = 0; i < launch->n_depends; i++)
     json_array_append_new(edges, json_pack("{s:i, s:b}", "launch", (int)launch->depends_on[i].launch,
@@ -129,6 +149,14 @@ static json_t *launch_json(const PlanLaunch *launch)
     json_array_append_new(zero, json_pack("{s:o, s:o}", "offset", expression_json(launch->zero[i].offset),
                                           "bytes", expression_json(launch->zero[i].bytes)));
   json_object_set_new(object, "zero", zero);
+  g_autoptr(GHashTable) tensors = NULL;
+  unsigned like = plan_like(plan, launch, firsts, &tensors);
+  if (like != launch->index) {
+    json_object_set_new(object, "like", json_integer(like));
+    json_object_set_new(object, "tensors", pairing_json(tensors));
+    return object;
+  }
+  json_t *variants = json_array();
   for (unsigned i = 0; i < launch->n_variants; i++)
     json_array_append_new(variants, variant_json(launch->variants[i]));
   json_object_set_new(object, "variants", variants);
@@ -142,13 +170,19 @@ json_t *plan_to_json(const Plan *plan)
     json_array_append_new(symbols, symbol_json(&plan->symbols[i]));
   for (unsigned i = 0; i < plan->n_tensors; i++)
     json_array_append_new(tensors, tensor_json(plan->tensors[i]));
-  for (unsigned i = 0; i < plan->n_launches; i++)
-    json_array_append_new(launches, launch_json(plan->launches[i]));
+  g_autoptr(GHashTable) firsts =
+      g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
+  int version = 1; /* who reads the first one only reads what has no more than it */
+  for (unsigned i = 0; i < plan->n_launches; i++) {
+    json_t *launch = launch_json(plan, plan->launches[i], firsts);
+    if (json_object_get(launch, "like")) version = PLAN_VERSION;
+    json_array_append_new(launches, launch);
+  }
   json_t *gpu = json_pack("{s:s, s:s, s:s}", "name", plan->gpu_name, "target", plan->gpu_target, "hash",
                           plan->gpu_hash);
   if (plan->sms) json_object_set_new(gpu, "sms", json_integer(plan->sms));
-  return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:o, s:i}, s:o}", "version", PLAN_VERSION, "name",
-                   plan->name, "gpu", gpu, "symbols", symbols, "tensors", tensors, "workspace", "bytes",
+  return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:o, s:i}, s:o}", "version", version, "name", plan->name,
+                   "gpu", gpu, "symbols", symbols, "tensors", tensors, "workspace", "bytes",
                    expression_json(plan->workspace_bytes), "align", 256, "launches", launches);
 }
 

@@ -197,6 +197,26 @@ static const Symbolic *tree_of(Arena *arena, const Polynomial *polynomial)
   return tree;
 }
 
+const Symbolic *symbolic_above(Arena *arena, const Symbolic *a, const Symbolic *b,
+                               bool (*may_be_negative)(const Symbolic *factor, void *data), void *data)
+{
+  Polynomial x = polynomial_of(arena, a), y = polynomial_of(arena, b), above = {NULL, 0};
+  if (x.n + y.n > MAX_TERMS) return NULL;
+  above.terms = arena_new_array(arena, Term, x.n + y.n);
+  for (unsigned i = 0, j = 0; i < x.n || j < y.n;) { /* both are sorted; what a sum lacks it has 0 times */
+    int order = i == x.n ? 1 : j == y.n ? -1 : compare_terms(&x.terms[i], &y.terms[j]);
+    Term term = order <= 0 ? x.terms[i] : y.terms[j];
+    int64_t other = order ? 0 : y.terms[j].coefficient;
+    term.coefficient = MAX(term.coefficient, other);
+    for (unsigned k = 0; k < term.n; k++)
+      if (may_be_negative(term.factors[k], data)) return NULL;
+    if (term.coefficient) above.terms[above.n++] = term;
+    i += order <= 0;
+    j += order >= 0;
+  }
+  return tree_of(arena, &above);
+}
+
 /* ---- building ---- */
 
 static bool compute(SymbolicKind kind, int64_t a, int64_t b, int64_t *value)

@@ -82,6 +82,10 @@ bool symbolic_evaluate(const Symbolic *expression, SymbolicLookup lookup, void *
 typedef const Symbolic *(*SymbolicReplace)(const Symbolic *leaf, void *data);
 const Symbolic *symbolic_substitute(Arena *arena, const Symbolic *expression, SymbolicReplace replace,
                                     void *data);
+/* An expression that is nowhere below either: of each product of factors the larger coefficient. NULL if one of the factors may be
+ * negative. */
+const Symbolic *symbolic_above(Arena *arena, const Symbolic *a, const Symbolic *b,
+                               bool (*may_be_negative)(const Symbolic *factor, void *data), void *data);
 /* A copy of which nothing is shared: expressions otherwise share parts with what they were built from. NULL
  * gives NULL. */
 const Symbolic *symbolic_copy(Arena *arena, const Symbolic *expression);

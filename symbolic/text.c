@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define MAX_TEXT  1024
+#define MAX_TEXT  8192
 #define MAX_DEPTH 64
 
 /* ---- printing ---- */
@@ -308,7 +308,7 @@ static const Symbolic *parse_level(Parser *parser, Level level)
 const Symbolic *symbolic_parse(Arena *arena, const char *text, const Mark *at, GError **error)
 {
   Parser parser = {.arena = arena, .text = text, .at = text, .mark = at, .error = error};
-  if (strlen(text) > MAX_TEXT) return refuse(&parser, "more than 1024 characters");
+  if (strlen(text) > MAX_TEXT) return refuse(&parser, "more than " G_STRINGIFY(MAX_TEXT) " characters");
   const Symbolic *expression = parse_level(&parser, LEVEL_OR);
   if (!expression) return NULL;
   skip_blanks(&parser);

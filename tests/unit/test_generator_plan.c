@@ -104,7 +104,7 @@ static void test_divisors(void **state)
 static void test_refused(void **state)
 {
   static const char *const changes[][3] = {
-      {"\"version\": 1", "\"version\": 2", "version 2"},
+      {"\"version\": 1", "\"version\": 3", "version 3"},
       {"\"kernel\": \"gemm_b\"", "\"kernle\": \"gemm_b\"", "missing key `kernel`"},
       {"\"tensor\": \"x\"", "\"tensor\": \"z\"", "tensor `z` is not defined"},
       {"\"ceil_div(M, 128)\"", "\"ceil_div(Q, 128)\"", "symbol `Q` is not declared"},
@@ -130,13 +130,91 @@ static void test_refused(void **state)
   }
 }
 
+/* The example with its first launch a second time, for other tensors. */
+static Plan *example_twice(void)
+{
+  Plan *plan = example();
+  const PlanTensor *x = plan_tensor(plan, "h2"), *y = plan_tensor(plan, "h");
+  PlanLaunch *first = plan->launches[0], *third = plan_add_launch(plan, "matmul_1");
+  for (unsigned i = 0; i < first->n_variants; i++) {
+    PlanVariant *variant = plan_add_variant(plan, third, "", "");
+    *variant = *first->variants[i];
+    variant->arguments =
+        arena_memdup(plan->arena, variant->arguments, variant->n_arguments * sizeof *variant->arguments);
+    for (unsigned j = 0; j < variant->n_arguments; j++)
+      if (variant->arguments[j].tensor) variant->arguments[j].tensor = x;
+  }
+  third->variants[0]->guard = parse(plan, "M % 8 == 0 && align(h) >= 16");
+  plan_add_dependency(plan, third, plan->launches[1], false);
+  assert_non_null(y);
+  return plan;
+}
+
+/* A launch that differs in its tensors only is written as `like`, and read back whole. */
+static void test_like(void **state)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Plan) plan = example_twice();
+  g_autofree char *text = plan_text(plan);
+  assert_non_null(strstr(text, "\"version\": 2"));
+  assert_non_null(strstr(text, "\"like\": 0"));
+  g_autoptr(Source) source = source_new("plan.json", text, strlen(text));
+  g_autoptr(Plan) again = plan_read(source, &error);
+  if (!again) fail_msg("%s", error->message);
+  g_autofree char *second = plan_text(again);
+  assert_string_equal(text, second);
+  const PlanVariant *variant = again->launches[2]->variants[0];
+  assert_int_equal(again->launches[2]->n_variants, 2);
+  assert_string_equal(variant->arguments[0].tensor->name, "h2");
+  g_autofree char *guard = symbolic_text(variant->guard);
+  assert_string_equal(guard, "M % 8 == 0 && align(h) >= 16");
+  assert_string_equal(again->launches[0]->variants[0]->arguments[0].tensor->name, "x");
+}
+
+/* Whatever else differs is written whole. */
+static void test_unlike(void **state)
+{
+  for (unsigned change = 0; change < 4; change++) {
+    g_autoptr(Plan) plan = example_twice();
+    PlanVariant *variant = plan->launches[2]->variants[0];
+    if (change == 0) variant->grid[1] = parse(plan, "2");
+    if (change == 1) variant->arguments[3].number = 0.2;
+    if (change == 2) variant->arguments[5].map.dims[1] = parse(plan, "M + 1");
+    if (change == 3) variant->arguments[5].tensor = plan_tensor(plan, "h"); /* x is h2 elsewhere */
+    g_autofree char *text = plan_text(plan);
+    if (strstr(text, "like")) fail_msg("change %u", change);
+    assert_non_null(strstr(text, "\"version\": 1"));
+  }
+}
+
+static void test_like_refused(void **state)
+{
+  static const char *const changes[][3] = {
+      {"\"like\": 0", "\"like\": 2", "launch 2 does not come earlier"},
+      {"\"x\": \"h2\"", "\"x\": \"h3\"", "tensor `h3` is not defined"},
+      {"\"x\": \"h2\"", "\"z\": \"h2\"", "tensor `z` is not defined"},
+      {"\"tensors\": {", "\"tensor\": {", "missing key `tensors`"},
+  };
+  g_autoptr(Plan) plan = example_twice();
+  g_autofree char *text = plan_text(plan);
+  for (unsigned i = 0; i < G_N_ELEMENTS(changes); i++) {
+    g_auto(GStrv) parts = g_strsplit(text, changes[i][0], 2);
+    assert_non_null(parts[1]);
+    g_autofree char *changed = g_strjoin(changes[i][1], parts[0], parts[1], NULL);
+    g_autoptr(Source) source = source_new("plan.json", changed, strlen(changed));
+    g_autoptr(GError) error = NULL;
+    assert_null(plan_read(source, &error));
+    g_autofree char *message = error_to_text(error, false);
+    if (!strstr(message, changes[i][2])) fail_msg("%s: %s", changes[i][2], message);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),
-      cmocka_unit_test(test_evaluation),
-      cmocka_unit_test(test_divisors),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_evaluation), cmocka_unit_test(test_divisors),
+      cmocka_unit_test(test_refused),      cmocka_unit_test(test_like),       cmocka_unit_test(test_unlike),
+      cmocka_unit_test(test_like_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

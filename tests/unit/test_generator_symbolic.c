@@ -197,12 +197,43 @@ static void test_reads_back(void **state)
   assert_true(compared > 15000);
 }
 
+static bool may_be_negative(const Symbolic *factor, void *data)
+{
+  int64_t least, most;
+  symbolic_range(factor, data, &least, &most);
+  return least < 0;
+}
+
+/* Nowhere below either; NULL where a product may be negative. */
+static void test_above(void **state)
+{
+  static const SymbolicFact list[] = {
+      {"M", false, 1, 4096, 1}, {"N", false, 0, 100, 1}, {"D", false, -5, 5, 1}};
+  static const SymbolicFacts facts = {list, G_N_ELEMENTS(list)};
+  static const char *const cases[][3] = {
+      {"3*M + 4*N", "5*M + N + 7", "5*M + 4*N + 7"},
+      {"2*M - 3", "M", "2*M"},
+      {"-4*M", "-2*M - 1", "-2*M"},
+      {"M*N", "8*ceil_div(M, 3)", "M*N + 8*ceil_div(M, 3)"},
+      {"D + M", "M", NULL},
+  };
+  g_autoptr(Arena) arena = arena_new();
+  for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
+    const Symbolic *a = symbolic_parse(arena, cases[i][0], NULL, NULL),
+                   *b = symbolic_parse(arena, cases[i][1], NULL, NULL);
+    const Symbolic *above = symbolic_above(arena, a, b, may_be_negative, (void *)&facts);
+    const Symbolic *wanted = cases[i][2] ? symbolic_parse(arena, cases[i][2], NULL, NULL) : NULL;
+    if (!above != !wanted || (above && !symbolic_same(above, wanted)))
+      fail_msg("%s, %s", cases[i][0], cases[i][1]);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_normal_form),  cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_evaluation),   cmocka_unit_test(test_facts),
-      cmocka_unit_test(test_substitution), cmocka_unit_test(test_reads_back),
+      cmocka_unit_test(test_normal_form), cmocka_unit_test(test_refused), cmocka_unit_test(test_evaluation),
+      cmocka_unit_test(test_facts),       cmocka_unit_test(test_above),   cmocka_unit_test(test_substitution),
+      cmocka_unit_test(test_reads_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,9 @@ class Outcome:
 
 
 def variants(plan):
-    return [[(v["kernel"], v.get("guard")) for v in launch["variants"]] for launch in plan["launches"]]
+    launches = plan["launches"]
+    return [[(v["kernel"], v.get("guard")) for v in launches[launch.get("like", i)]["variants"]]
+            for i, launch in enumerate(launches)]
 
 
 def read_outcome(folder, name, explained):

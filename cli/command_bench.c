@@ -6,6 +6,8 @@
 #include "cli/cli.h"
 #include "cli/tuned_option.h"
 #include "execute/evaluate.h"
+#include "measure/chart.h"
+#include "measure/kernel_times.h"
 #include "measure/plugin.h"
 #include "measure/report.h"
 #include "measure/session.h"
@@ -48,6 +50,9 @@ const Option bench_options[] = {
      .doc = "state of the caches and the clock; default: cold"},
     {.name = "rounds", .value = "N", .doc = "times each candidate has its turn; default: 11"},
     {.name = "seconds", .value = "X", .doc = "sustained: how long one turn lasts; default: 3"},
+    {.name = "profile",
+     .value = "DIR",
+     .doc = "after the timing each launch of ours by itself: a table, and DIR/CASE.svg"},
     {.name = "time-limit", .value = "SECONDS", .doc = "no case is begun after so many"},
     {.name = "one-algorithm",
      .doc = "of each competitor only what it offers first, not the best of all it offers"},
@@ -140,6 +145,7 @@ static bool read_options(Bench *bench, GError **error)
   s->fast_accumulation = accumulate_parse(argument_value(arguments, "accumulate")) == ACCUMULATE_FAST;
   s->all_algorithms = !argument_flag(arguments, "one-algorithm");
   s->fixed = argument_flag(arguments, "fixed");
+  s->profile = argument_value(arguments, "profile") != NULL;
   for (const char *const *mode = argument_values(arguments, "mode"); *mode; mode++)
     for (unsigned i = 0; i < BENCH_MODE_COUNT; i++)
       if (!strcmp(*mode, mode_choices[i])) s->modes |= 1u << i;
@@ -222,6 +228,49 @@ static void print_line(const BenchLine *line, void *data)
          line->mode, line->candidate, us, line->timing->spread * 100, flops, c->bytes / us * 1e-3,
          line->roof_us / us, line->ratio, clock);
   fflush(stdout);
+}
+
+static bool write_picture(const Bench *bench, const BenchCase *c, const json_t *profile, GError **error)
+{
+  const char *folder = argument_value(bench->arguments, "profile");
+  g_autofree char *name = g_strconcat(c->name, ".svg", NULL);
+  g_strcanon(name, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "._=-", '_');
+  g_autofree char *path = g_build_filename(folder, name, NULL);
+  g_autofree char *picture = bench_chart_profile(profile, c->name);
+  GError *cause = NULL;
+  if (!g_mkdir_with_parents(folder, 0777) && g_file_set_contents(path, picture, -1, &cause)) return true;
+  error_set(error, ERROR_INPUT, NULL, "unwritable", NULL, "cannot write %s%s%s", path, cause ? ": " : "",
+            cause ? cause->message : "");
+  g_clear_error(&cause);
+  return false;
+}
+
+/* By kernel: a network has many launches of few. */
+static void print_profile(const Bench *bench, const BenchCase *c, const json_t *profile)
+{
+  static const char *const headers[] = {"kernel", ">launches", ">us", ">us each", ">share", NULL};
+  g_autoptr(GPtrArray) kernels = bench_profile_kernels(profile);
+  g_autoptr(Table) table = table_new(headers);
+  double sum = 0, whole = json_number_value(json_object_get(profile, "us"));
+  for (unsigned i = 0; i < kernels->len; i++)
+    sum += ((const BenchKernelTime *)kernels->pdata[i])->us;
+  for (unsigned i = 0; i < kernels->len; i++) {
+    const BenchKernelTime *kernel = kernels->pdata[i];
+    g_autofree char *n = g_strdup_printf("%u", kernel->launches), *us = g_strdup_printf("%.2f", kernel->us),
+                    *each = g_strdup_printf("%.2f", kernel->us / kernel->launches),
+                    *share = g_strdup_printf("%.1f %%", 100 * kernel->us / sum);
+    table_row(table, kernel->kernel, n, us, each, share, NULL);
+  }
+  printf("%s: %zu launches, %.2f us in one graph, %.2f us with an event in front of each\n", c->name,
+         json_array_size(json_object_get(profile, "launches")), whole, sum);
+  table_print(table, bench->cli);
+}
+
+static bool take_profile(const BenchCase *c, const json_t *profile, void *data, GError **error)
+{
+  const Bench *bench = data;
+  if (!bench->cli->json) print_profile(bench, c, profile);
+  return write_picture(bench, c, profile, error);
 }
 
 static void print_note(const char *text, void *data)
@@ -317,6 +366,7 @@ static bool measure(Bench *bench, GError **error)
   s->version = ADLGEN_VERSION;
   s->reference = evaluate_graph;
   s->line = print_line;
+  s->profiled = take_profile;
   s->note = print_note;
   s->data = bench;
   json_t *result = bench_session_run(s, &n_wrong, error);

@@ -10,6 +10,7 @@
 #include "plan/resolve.h"
 #include "reference/operators.h"
 #include "runtime/assembler.h"
+#include "runtime/executable.h"
 
 /* Gets a line for people while a long command runs; NULL: nobody listens. */
 typedef void BenchNote(const char *text, void *data);
@@ -101,6 +102,9 @@ struct BenchCandidate {
   bool (*queue)(BenchCandidate *candidate, unsigned set, GError **error);
   /* Copies what was queued last to the tensors' own outputs, for the check; NULL: it is there. */
   bool (*deliver)(BenchCandidate *candidate, unsigned set, GError **error);
+  /* As queue(), with somebody in front of each launch; NULL: it cannot tell its launches apart. */
+  bool (*queue_observed)(BenchCandidate *candidate, unsigned set, const ExecutableObserver *observer,
+                         GError **error);
   void (*release)(BenchCandidate *candidate); /* frees data */
   void *data;
 };
@@ -133,7 +137,7 @@ typedef struct BenchBuild BenchBuild;
 BenchBuild *bench_build_new(const BenchCase *c, const BenchVariant *variant, const Gpu *gpu, GError **error);
 void bench_build_free(BenchBuild *build);
 const char *bench_build_name(const BenchBuild *build);
-/* {kernels: [{name, grid, threads, shared}]}: what it will launch. The build's. */
+/* {kernels: [{launch, name, grid, threads, shared}]}: what it will launch, in order. The build's. */
 json_t *bench_build_facts(const BenchBuild *build);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchBuild, bench_build_free)
 
@@ -225,14 +229,16 @@ typedef GPtrArray *(*BenchReference)(const Graph *graph, Tensor *const *inputs, 
 typedef struct BenchCheck {
   bool ok;
   double error, limit; /* ||out - reference|| / ||reference|| */
-  const char *method;  /* "whole" | "rows" | "projection" | "rows, projection" */
+  const char *method;  /* "whole" | "rows" | "projection" | "rows, projection" | "agreement" */
   char *message;       /* what is wrong; NULL if ok */
 } BenchCheck;
 
 /* Runs a candidate once on poisoned outputs and compares them: whole with the reference where that is little
- * work, else some rows with the reference and, for a product, all of it by random projection. */
+ * work, else some rows with the reference and, for a product, all of it by random projection. What is too much for the
+ * reference either way, as whole networks are, is compared with *agreed, the outputs (Value *) of the first candidate that was
+ * so checked, which the first one leaves there; agreed NULL: it cannot be checked. */
 bool bench_check(BenchGpu *gpu, const BenchTensors *tensors, BenchCandidate *candidate,
-                 BenchReference reference, BenchCheck *check, GError **error);
+                 BenchReference reference, GPtrArray **agreed, BenchCheck *check, GError **error);
 void bench_check_clear(BenchCheck *check);
 
 /* ---- ceilings ---- */

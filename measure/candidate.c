@@ -1,6 +1,5 @@
 /* Kernels of ours as candidates: compiled, or read from a folder that `adlgen compile` wrote. */
 #include "measure/bench.h"
-#include "runtime/executable.h"
 #include <string.h>
 
 typedef struct Kernel {
@@ -196,8 +195,8 @@ static bool mark_launched(BenchBuild *build, GError **error)
     kernel->launched = true;
     json_array_append_new(
         list,
-        json_pack("{s:s, s:[i,i,i], s:i, s:i}", "name", kernel->name, "grid", (int)launch->grid[0],
-                  (int)launch->grid[1], (int)launch->grid[2], "threads",
+        json_pack("{s:s, s:s, s:[i,i,i], s:i, s:i}", "launch", plan->launches[i]->name, "name", kernel->name,
+                  "grid", (int)launch->grid[0], (int)launch->grid[1], (int)launch->grid[2], "threads",
                   (int)(launch->variant->block[0] * launch->variant->block[1] * launch->variant->block[2]),
                   "shared", (int)launch->variant->shared));
   }
@@ -343,12 +342,18 @@ static void ours_release(BenchCandidate *candidate)
   g_free(ours);
 }
 
-static bool ours_queue(BenchCandidate *candidate, unsigned set, GError **error)
+static bool ours_queue_observed(BenchCandidate *candidate, unsigned set, const ExecutableObserver *observer,
+                                GError **error)
 {
   const Ours *ours = candidate->data;
   void *workspace = (void *)(uintptr_t)ours->workspace; // NOLINT: of the device
-  return executable_launch(ours->executable, device_stream(ours->device), ours->sets[set],
-                           ours->build->symbols, workspace, ours->workspace_bytes, error);
+  return executable_launch_observed(ours->executable, device_stream(ours->device), ours->sets[set],
+                                    ours->build->symbols, workspace, ours->workspace_bytes, observer, error);
+}
+
+static bool ours_queue(BenchCandidate *candidate, unsigned set, GError **error)
+{
+  return ours_queue_observed(candidate, set, NULL, error);
 }
 
 static GBytes *take_code(void *data, unsigned kernel, GError **error)
@@ -409,6 +414,7 @@ BenchCandidate *bench_candidate_new(BenchBuild *build, BenchCode *code, const Be
   candidate->name = g_strdup(build->name);
   candidate->facts = json_incref(build->facts);
   candidate->queue = ours_queue;
+  candidate->queue_observed = ours_queue_observed;
   candidate->release = ours_release;
   candidate->data = ours;
   return prepare(ours, tensors, error) ? g_steal_pointer(&candidate) : NULL;

@@ -10,6 +10,7 @@ typedef struct CaseRun {
   BenchTensors *tensors;
   BenchCase *product; /* the case's product alone, with tensors of its own; NULL: not asked for, or none */
   BenchTensors *product_tensors;
+  GPtrArray *agreed;     /* outputs of the first candidate that the reference cannot check; NULL: none */
   GPtrArray *candidates; /* BenchCandidate *, owned; ours first, then peers, then floors */
   unsigned n_ours, n_peers;
   json_t *json, *list; /* of the case; of its candidates, as candidates */
@@ -28,6 +29,8 @@ void case_fail(CaseRun *run, const char *name, const char *message);
 bool case_check(CaseRun *run, const BenchTensors *tensors, BenchCandidate *candidate, json_t **check,
                 GError **error);
 
+/* If it is asked for: the time of each launch of the first candidate of ours, in the case's JSON. */
+bool case_profile(CaseRun *run, GError **error);
 /* Adds what competes with ours in this case. */
 void case_add_peers(CaseRun *run);
 /* The kind of a candidate of a case of a result; "" if the case has none of that name. */

@@ -1,5 +1,6 @@
 #include "measure/chart.h"
 #include "measure/case_run.h"
+#include "measure/kernel_times.h"
 #include <glib.h>
 #include <math.h>
 #include <stdbool.h>
@@ -134,6 +135,63 @@ char *bench_chart_bars(const json_t *result, const char *mode)
     y += BAR_HEIGHT + 3;
   }
   draw_line(svg, LABEL_WIDTH + scale, 20, LABEL_WIDTH + scale, y, "#222");
+  return finish_picture(svg);
+}
+
+/* ---- profiles ---- */
+
+#define STRIP_HEIGHT 26
+
+/* Neighbours in the list of kernels differ most: a turn of the colours by the golden angle, in degrees. */
+static double hue_of(unsigned kernel)
+{
+  return fmod(kernel * 137.508, 360);
+}
+
+static unsigned place_of(const GPtrArray *kernels, const char *name)
+{
+  unsigned i = 0;
+  while (i < kernels->len && strcmp(((const BenchKernelTime *)kernels->pdata[i])->kernel, name))
+    i++;
+  return i;
+}
+
+char *bench_chart_profile(const json_t *profile, const char *title)
+{
+  g_autoptr(GPtrArray) kernels = bench_profile_kernels(profile);
+  const json_t *launches = json_object_get(profile, "launches");
+  double sum = 0, width = LABEL_WIDTH + PLOT_WIDTH + 2 * MARGIN, y = 24;
+  for (unsigned i = 0; i < kernels->len; i++)
+    sum += ((const BenchKernelTime *)kernels->pdata[i])->us;
+  double longest = kernels->len ? ((const BenchKernelTime *)kernels->pdata[0])->us : 1;
+  GString *svg = start_picture(width, kernels->len * (BAR_HEIGHT + 3) + STRIP_HEIGHT + 2 * MARGIN);
+  g_autofree char *head = g_strdup_printf("%s: %.1f us in one graph; %.1f us with an event between launches",
+                                          title, number_of(profile, "us"), sum);
+  draw_text(svg, MARGIN / 2.0, 14, "start", head);
+  for (unsigned i = 0; i < kernels->len; i++, y += BAR_HEIGHT + 3) {
+    const BenchKernelTime *kernel = kernels->pdata[i];
+    double bar = kernel->us / longest * PLOT_WIDTH * 0.7;
+    g_autofree char *figure = g_strdup_printf("%.1f us, %.1f %%, %u launches", kernel->us,
+                                              100 * kernel->us / sum, kernel->launches);
+    draw_text(svg, LABEL_WIDTH - 6, y + BAR_HEIGHT - 3, "end", kernel->kernel);
+    draw(svg, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"hsl(%.0f,45%%,50%%)\"/>\n",
+         LABEL_WIDTH, y, bar, BAR_HEIGHT, hue_of(i));
+    draw_text(svg, LABEL_WIDTH + bar + 4, y + BAR_HEIGHT - 3, "start", figure);
+  }
+  double x = MARGIN / 2.0, scale = (width - MARGIN) / sum;
+  size_t i;
+  json_t *launch;
+  json_array_foreach(launches, i, launch)
+  {
+    double wide = number_of(launch, "us") * scale;
+    g_autofree char *name = g_markup_escape_text(text_of(launch, "launch"), -1);
+    draw(svg,
+         "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"hsl(%.0f,45%%,50%%)\">"
+         "<title>%s: %.2f us</title></rect>\n",
+         x, y + 12, wide, STRIP_HEIGHT, hue_of(place_of(kernels, text_of(launch, "kernel"))), name,
+         number_of(launch, "us"));
+    x += wide;
+  }
   return finish_picture(svg);
 }
 

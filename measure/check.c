@@ -1,6 +1,7 @@
 /* Is a candidate right? Whole outputs against the reference for small cases; for large ones some rows and
  * columns against the reference, and for a product all of it by random projection. */
 #include "measure/check.h"
+#include <math.h>
 #include <string.h>
 
 /* The reference multiplies some 10^8 times a second, and holds eight bytes an element. */
@@ -12,6 +13,7 @@
 #define SAMPLE_ROWS    12
 #define SAMPLE_COLUMNS 48
 #define SAMPLE_FLOPS   1e8
+#define MOST_FLOPS     2e9 /* of a sample that cannot be made smaller: what it takes is too long beyond */
 /* Rounding errors of a row are near normal, with a deviation of 0.4 of the limit at most: this is seven of
  * them. */
 #define ROW_FACTOR 3.0
@@ -109,15 +111,57 @@ static bool check_values(const BenchTensors *tensors, BenchReference reference, 
     ok = make_sample(&sample, c, &size, error);
     n = sample.n_blocks;
     parts->whole |= ok && !sample.n_cuts && c->flops == 0 && c->held <= UNCUT_BYTES;
-    parts->rows = ok && (parts->whole || sample.n_cuts);
+    bool feasible = ok && sample_flops(&sample) * n <= MOST_FLOPS;
+    parts->rows = ok && (parts->whole || (sample.n_cuts && feasible));
     if (parts->rows) ok = compare_sample(&sample, tensors, reference, check, error);
     sample_clear(&sample);
   }
   return ok;
 }
 
+/* Whole outputs, as values. */
+static GPtrArray *read_outputs(const BenchTensors *tensors, GError **error)
+{
+  const SampleSize all = {G_MAXUINT32, G_MAXUINT32, G_MAXUINT32, 0};
+  g_autoptr(GPtrArray) values = g_ptr_array_new_with_free_func((GDestroyNotify)value_free);
+  Sample sample = {0};
+  bool ok = sample_make(&sample, tensors->c, &all, error);
+  for (unsigned i = 0; ok && i < sample.graph->n_outputs; i++) {
+    g_autoptr(Tensor) out = sample_read(&sample, tensors, sample.graph->outputs[i]->index, error);
+    Value *value = out ? value_from_tensor(out, error) : NULL;
+    ok = value != NULL;
+    if (value) g_ptr_array_add(values, value);
+  }
+  sample_clear(&sample);
+  return ok ? g_steal_pointer(&values) : NULL;
+}
+
+/* Both round what is between their kernels, each in its own places: the roundings of as many nodes add up as random numbers do. */
+static bool check_agreement(const BenchTensors *tensors, GPtrArray **agreed, BenchCheck *check,
+                            GError **error)
+{
+  const Graph *graph = tensors->c->graph;
+  g_autoptr(GPtrArray) outputs = read_outputs(tensors, error);
+  if (!outputs) return false;
+  check->method = "agreement";
+  if (!*agreed) {
+    *agreed = g_steal_pointer(&outputs);
+    return true;
+  }
+  for (unsigned i = 0; i < graph->n_outputs; i++) {
+    g_autoptr(Tensor) out = value_to_tensor(outputs->pdata[i], graph->outputs[i]->name, error);
+    if (!out) return false;
+    double limit = limit_of(tensors->c, out->type) * sqrt(graph->n_nodes);
+    Comparison c = compare_values(out, (*agreed)->pdata[i], limit);
+    g_autofree char *what = g_strdup_printf("%s beside the first candidate's%s", out->name,
+                                            c.misplaced ? ", with NaN out of place" : "");
+    add_result(check, c.error, limit, c.ok, what);
+  }
+  return true;
+}
+
 bool bench_check(BenchGpu *gpu, const BenchTensors *tensors, BenchCandidate *candidate,
-                 BenchReference reference, BenchCheck *check, GError **error)
+                 BenchReference reference, GPtrArray **agreed, BenchCheck *check, GError **error)
 {
   const BenchCase *c = tensors->c;
   CheckedParts parts = {0};
@@ -133,6 +177,7 @@ bool bench_check(BenchGpu *gpu, const BenchTensors *tensors, BenchCandidate *can
                   : parts.rows               ? "rows"
                   : projection               ? "projection"
                                              : NULL;
+  if (!check->method && agreed) return check_agreement(tensors, agreed, check, error);
   if (!check->method)
     add_result(check, NAN, 0, false, "too large to check: no dimension of its result can be cut");
   return true;

@@ -1,7 +1,7 @@
 /* Events and graphs of the driver. */
 #include "measure/gpu_private.h"
 
-enum { CAPTURE_RELAXED = 2 };
+enum { CAPTURE_RELAXED = 2, EVENT_EXTERNAL = 1 };
 
 struct BenchEvent {
   BenchGpu *gpu;
@@ -35,6 +35,13 @@ bool bench_event_record(BenchEvent *event, GError **error)
 {
   int status = event->gpu->driver.event_record(event->handle, device_stream(event->gpu->device));
   return bench_driver_check(event->gpu, status, "cannot record an event", error);
+}
+
+bool bench_event_record_node(BenchEvent *event, GError **error)
+{
+  int status =
+      event->gpu->driver.event_record_as(event->handle, device_stream(event->gpu->device), EVENT_EXTERNAL);
+  return bench_driver_check(event->gpu, status, "cannot record an event in a graph", error);
 }
 
 bool bench_event_elapsed(const BenchEvent *from, const BenchEvent *to, double *us, GError **error)

@@ -54,6 +54,8 @@ typedef struct BenchEvent BenchEvent;
 BenchEvent *bench_event_new(BenchGpu *gpu, GError **error);
 void bench_event_free(BenchEvent *event);
 bool bench_event_record(BenchEvent *event, GError **error);
+/* As a node of the graph that is recorded: happens at each replay. */
+bool bench_event_record_node(BenchEvent *event, GError **error);
 /* Both must have happened (device_wait). */
 bool bench_event_elapsed(const BenchEvent *from, const BenchEvent *to, double *us, GError **error);
 

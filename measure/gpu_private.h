@@ -12,6 +12,7 @@
   X(event_create, "cuEventCreate", (void **event, unsigned flags))                                           \
   X(event_destroy, "cuEventDestroy_v2", (void *event))                                                       \
   X(event_record, "cuEventRecord", (void *event, void *stream))                                              \
+  X(event_record_as, "cuEventRecordWithFlags", (void *event, void *stream, unsigned flags))                  \
   X(event_elapsed, "cuEventElapsedTime", (float *ms, void *from, void *to))                                  \
   X(capture_begin, "cuStreamBeginCapture_v2", (void *stream, int mode))                                      \
   X(capture_end, "cuStreamEndCapture", (void *stream, void **graph))                                         \

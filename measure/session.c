@@ -28,7 +28,8 @@ bool case_check(CaseRun *run, const BenchTensors *tensors, BenchCandidate *candi
                 GError **error)
 {
   BenchCheck check;
-  bool ok = bench_check(run->session->gpu, tensors, candidate, run->session->reference, &check, error);
+  bool ok = bench_check(run->session->gpu, tensors, candidate, run->session->reference,
+                        tensors == run->tensors ? &run->agreed : NULL, &check, error);
   if (ok) {
     *json = json_pack("{s:b, s:o, s:f, s:s?}", "ok", check.ok, "error",
                       isfinite(check.error) ? json_real(check.error) : json_null(), "limit", check.limit,
@@ -221,7 +222,7 @@ static bool measure(CaseRun *run, BenchBuild **builds, unsigned n, BenchCode *co
   case_add_peers(run);
   if (!run->candidates->len) return true;
   add_floors(run);
-  return time_case(run, error);
+  return time_case(run, error) && case_profile(run, error);
 }
 
 /* Only a machine that no longer answers ends the session: what one case cannot have is its own fault. */
@@ -231,6 +232,7 @@ static bool run_case(CaseRun *run, BenchBuild **builds, unsigned n, BenchCode *c
   bool ok = measure(run, builds, n, code, &fault);
   json_object_set(run->json, "candidates", run->list);
   g_ptr_array_unref(run->candidates);
+  if (run->agreed) g_ptr_array_unref(run->agreed);
   bench_tensors_free(run->tensors);
   bench_tensors_free(run->product_tensors);
   if (ok) return true;

@@ -33,10 +33,13 @@ typedef struct BenchSession {
   double seconds;             /* no case is begun after so many; 0: no limit */
   const char *version;        /* of this program, for the result */
   double ceiling_seconds;     /* of each product loop */
+  bool profile;               /* times each launch of ours too */
   unsigned threads;
   BenchReference reference;
   /* Called as results come in; may be NULL. note: what went wrong with a candidate, or what is being done. */
   void (*line)(const BenchLine *line, void *data);
+  /* With `profile`: {us, launches: [{launch, kernel, us}]} of a case, as its JSON has it. May be NULL. */
+  bool (*profiled)(const BenchCase *c, const json_t *profile, void *data, GError **error);
   BenchNote *note;
   void *data;
 } BenchSession;

@@ -107,8 +107,8 @@ static bool matches_expected(Turn *turn, unsigned candidate, GError **error)
 static bool check_fully(Turn *turn, unsigned i, GError **error)
 {
   BenchCheck check;
-  bool ok = bench_check(turn->clock->gpu, turn->tensors, turn->candidates[i], turn->clock->reference, &check,
-                        error);
+  bool ok = bench_check(turn->clock->gpu, turn->tensors, turn->candidates[i], turn->clock->reference, NULL,
+                        &check, error);
   if (ok && !check.ok) {
     g_autofree char *text = g_strconcat("wrong: ", check.message, NULL);
     fail(turn, i, text);

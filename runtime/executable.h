@@ -52,3 +52,12 @@ bool executable_load(Executable *executable, const bool *wanted, GError **error)
  * body. */
 bool executable_launch(Executable *executable, void *stream, const void *const *tensors, const int64_t *dims,
                        void *workspace, uint64_t workspace_bytes, GError **error);
+/* The same, for who measures: `before` is called in front of each launch that is not empty, by its place in the plan, and may queue
+ * something; false ends it. No launch then overlaps with the one before it. */
+typedef struct ExecutableObserver {
+  bool (*before)(unsigned launch, void *data, GError **error);
+  void *data;
+} ExecutableObserver;
+bool executable_launch_observed(Executable *executable, void *stream, const void *const *tensors,
+                                const int64_t *dims, void *workspace, uint64_t workspace_bytes,
+                                const ExecutableObserver *observer, GError **error);

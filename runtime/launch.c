@@ -408,9 +408,21 @@ static bool launch_failed(const Executable *x, const SlotLaunch *launch, int sta
   return driver_failed(&x->context->driver, status, ERROR_VERIFY, "launch-refused", what, error);
 }
 
-static bool queue_launch(const Executable *x, const LoadedLaunch *loaded, SlotLaunch *launch, void *workspace,
-                         void *stream, GError **error)
+/* Those of a launch that does not start before what stands in front of it, whatever that is, has ended. */
+static unsigned attributes_alone(const SlotLaunch *launch, LaunchAttribute *attributes)
 {
+  unsigned n = 0;
+  for (unsigned i = 0; i < launch->n_attributes; i++)
+    if (launch->attributes[i].id != LAUNCH_PROGRAMMATIC_SERIALIZATION)
+      attributes[n++] = launch->attributes[i];
+  return n;
+}
+
+/* alone: whether or not it may overlap with the one before it, it does not. */
+static bool queue_launch(const Executable *x, const LoadedLaunch *loaded, SlotLaunch *launch, void *workspace,
+                         void *stream, bool alone, GError **error)
+{
+  LaunchAttribute attributes[G_N_ELEMENTS(launch->attributes)];
   const Driver *driver = &x->context->driver;
   for (unsigned i = 0; i < loaded->plan->n_zero; i++) {
     uint64_t address = (uint64_t)(uintptr_t)workspace + launch->zero_offset[i];
@@ -425,6 +437,10 @@ static bool queue_launch(const Executable *x, const LoadedLaunch *loaded, SlotLa
                          .stream = stream,
                          .attributes = launch->attributes,
                          .n_attributes = launch->n_attributes};
+  if (alone) {
+    config.attributes = attributes;
+    config.n_attributes = attributes_alone(launch, attributes);
+  }
   memcpy(config.grid, launch->grid, sizeof config.grid);
   memcpy(config.block, plan->block, sizeof config.block);
   void *function = atomic_load_explicit(&launch->variant->kernel->function, memory_order_relaxed);
@@ -432,16 +448,21 @@ static bool queue_launch(const Executable *x, const LoadedLaunch *loaded, SlotLa
   return status == DRIVER_SUCCESS || launch_failed(x, launch, status, error);
 }
 
-static bool queue(const Executable *x, Slot *slot, void *stream, GError **error)
+static bool queue(const Executable *x, Slot *slot, void *stream, const ExecutableObserver *observer,
+                  GError **error)
 {
   bool ok = true;
-  for (unsigned i = 0; ok && i < x->plan->n_launches; i++)
-    ok = queue_launch(x, &x->launches[i], &slot->launches[i], slot->workspace, stream, error);
+  for (unsigned i = 0; ok && i < x->plan->n_launches; i++) {
+    bool seen = observer && !slot->launches[i].empty;
+    ok = (!seen || observer->before(i, observer->data, error)) &&
+         queue_launch(x, &x->launches[i], &slot->launches[i], slot->workspace, stream, seen, error);
+  }
   return ok;
 }
 
-bool executable_launch(Executable *x, void *stream, const void *const *tensors, const int64_t *dims,
-                       void *workspace, uint64_t workspace_bytes, GError **error)
+bool executable_launch_observed(Executable *x, void *stream, const void *const *tensors, const int64_t *dims,
+                                void *workspace, uint64_t workspace_bytes, const ExecutableObserver *observer,
+                                GError **error)
 {
   static const int64_t no_dims[1];
   if ((!dims && x->plan->n_symbols) || !tensors) {
@@ -455,8 +476,14 @@ bool executable_launch(Executable *x, void *stream, const void *const *tensors, 
   Slot *slot = take_slot(x, &call);
   bool ok = (is_filled_for(x, slot, &call) && slot->workspace_bytes <= workspace_bytes) ||
             fill(x, slot, &call, error);
-  ok = ok && queue(x, slot, stream, error);
+  ok = ok && queue(x, slot, stream, observer, error);
   release(slot);
   context_leave(x->context, pushed);
   return ok;
+}
+
+bool executable_launch(Executable *x, void *stream, const void *const *tensors, const int64_t *dims,
+                       void *workspace, uint64_t workspace_bytes, GError **error)
+{
+  return executable_launch_observed(x, stream, tensors, dims, workspace, workspace_bytes, NULL, error);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile), the libraries of its attention (FlashAttention-2, cuDNN) and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention (FlashAttention-2, cuDNN) and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,attention,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
@@ -200,6 +200,10 @@ def peers_of(names):
         elif name == "inductor":
             import triton
             yield Peer(name, f"{about}, Triton {triton.__version__}", {"default": compiled()}, anything)
+        elif name == "autotune":
+            import triton
+            options = {"mode": "max-autotune-no-cudagraphs"}  # what it launches is captured here
+            yield Peer(name, f"{about}, Triton {triton.__version__}", {"default": compiled(**options)}, anything)
         elif name == "attention":
             yield Peer(name, about, {"flash": by_backend("FLASH_ATTENTION"), "cudnn": by_backend("CUDNN_ATTENTION")}, only_attention)
         elif name == "liger":
@@ -211,7 +215,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, attention or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention or liger")
 
 
 def build(name, folder):

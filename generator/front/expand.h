@@ -19,7 +19,7 @@
 #pragma once
 #include "generator/front/infer_private.h"
 
-#define EXPAND_MAX_INPUTS 8
+#define EXPAND_MAX_INPUTS 9
 
 typedef struct Expansion Expansion;
 

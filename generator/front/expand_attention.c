@@ -12,7 +12,7 @@
 #include "generator/front/expand.h"
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES, SUMS };
 typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* qk_matmul_output_mode */
 
@@ -176,6 +176,13 @@ static void read_cache(Attention *at)
                   "nonpad_kv_seqlen is for a cache that is all of K and V: not beside past or present ones");
   check_past(at, PAST_KEY, at->depth);
   check_past(at, PAST_VALUE, at->width);
+  const GraphTensor *first = expand_input(at->x, FIRST);
+  if (first && (key || presents || first->rank != 1 || first->type != NUMBER_S64))
+    expand_refuse(at->x, ERROR_INPUT, FIRST, key || presents ? "extra-input" : "shape", NULL,
+                  "where rows stand is one s64 for each batch, of a cache that is all of K and V: not `%s`",
+                  first->name);
+  else if (first)
+    expect(at, FIRST, "elements", first->shape[0], at->batch);
   if (lengths && lengths->rank != 1)
     expand_refuse(at->x, ERROR_INPUT, LENGTHS, "rank", NULL,
                   "lengths are one for each batch: `%s` has rank %u", lengths->name, lengths->rank);
@@ -342,13 +349,17 @@ static GraphTensor *masked(Attention *at, GraphTensor *scores)
 static GraphTensor *bound(Attention *at, const char *part, bool binds, int64_t distance)
 {
   if (!binds || expand_failed(at->x)) return NULL;
+  GraphTensor *first = expand_input(at->x, FIRST);
+  if (first && !distance) return first;
+  if (first)
+    return expand(at->x, ONNX_Add, part, first, expand_number(at->x, part, NUMBER_S64, (double)distance));
   const Symbolic *value = number(at, distance);
   if (at->past) value = symbolic_add(expand_arena(at->x), value, at->past);
   return expand_known(at->x, part, &value, 1, 0);
 }
 
 /* The diagonal, windows beside it and lengths. Keys count from where the cache begins; where lengths are given, the last
- * row stands at the last key. */
+ * row stands at the last key, unless it is given where the first one stands. */
 static GraphTensor *banded(Attention *at, GraphTensor *scores)
 {
   GraphTensor *lengths = expand_input(at->x, LENGTHS);
@@ -360,20 +371,21 @@ static GraphTensor *banded(Attention *at, GraphTensor *scores)
                               "`%s` is a number of keys, or -1", windows[i]);
   if (integer(at, "is_causal")) right = 0;
   if (!lengths && left < 0 && right < 0) return scores;
+  bool end = lengths && !expand_input(at->x, FIRST);
   GraphTensor *lower = bound(at, "first_key", left >= 0, -left),
               *upper = bound(at, "last_key", right >= 0, right);
   return expand_node(at->x, &(ExpandNode){ONNX_Mask,
                                           "banded",
                                           4,
                                           {scores, lower, upper, lengths},
-                                          .attributes = {{"diagonal", .text = lengths ? "end" : "begin"}}});
+                                          .attributes = {{"diagonal", .text = end ? "end" : "begin"}}});
 }
 
 /* A mask, a length or a window that begins behind the last key may leave nothing to see. */
 static bool may_see_nothing(const Attention *at)
 {
   const Symbolic *rows = at->past ? symbolic_add(expand_arena(at->x), at->rows, at->past) : at->rows;
-  return expand_input(at->x, MASK) || expand_input(at->x, LENGTHS) ||
+  return expand_input(at->x, MASK) || expand_input(at->x, LENGTHS) || expand_input(at->x, FIRST) ||
          (integer(at, "left_window_size") >= 0 && !symbolic_same(rows, at->total));
 }
 

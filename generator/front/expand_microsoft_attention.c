@@ -7,7 +7,10 @@ typedef struct {
   Expansion *x;
   int64_t heads, kv_heads;
   GraphTensor *q, *k, *v, *mask, *lengths, *sink;
-  bool split; /* operands are [batch, heads, rows, size] */
+  GraphTensor
+      *first; /* behind how many keys of a cache each batch's rows stand; NULL: there is no such cache */
+  GraphTensor *presents[2]; /* then the cache with new rows */
+  bool split;               /* operands are [batch, heads, rows, size] */
 } Operands;
 
 static const GraphAttribute *attribute(const Operands *at, const char *name)
@@ -37,6 +40,76 @@ static void part(Operands *at, GraphTensor *x, int64_t axis, const int64_t *size
                                               .attributes = {{"axis", axis}},
                                               .further = parts + 1,
                                               .n_further = n - 1});
+}
+
+/* ---- caches that new rows go into ---- */
+
+/* [batch, rows, heads * size] as [batch, heads, rows, size] */
+static GraphTensor *by_heads(Operands *at, const char *name, GraphTensor *x, int64_t heads)
+{
+  x = expand(at->x, ONNX_Reshape, name, x, expand_integers(at->x, "split", (int64_t[]){0, 0, heads, -1}, 4));
+  return expand_transpose(at->x, name, x, (int64_t[]){0, 2, 1, 3});
+}
+
+/* As many keys as there are with the rows, s64 [batch]; and behind how many the rows stand. Of a first prompt, which may be longer than
+ * what is valid of it, that is none. */
+static void place_rows(Operands *at, GraphTensor *total)
+{
+  if (expand_failed(at->x)) return;
+  GraphTensor *rows = expand_known(at->x, "rows", &at->q->shape[1], 1, 0);
+  at->lengths = total;
+  at->first = expand(at->x, ONNX_Max, "past", expand(at->x, ONNX_Sub, "past", total, rows),
+                     expand_number(at->x, "none", NUMBER_S64, 0));
+}
+
+static bool check_cache(Operands *at, unsigned key, unsigned value)
+{
+  const GraphTensor *past[] = {expand_input(at->x, key), expand_input(at->x, value)};
+  if (expand_failed(at->x)) return false;
+  if (!past[0] || !past[1])
+    expand_refuse(at->x, ERROR_INPUT, past[0] ? key : value, "missing-input", NULL,
+                  "past_key goes with past_value");
+  for (unsigned i = 0; i < 2 && !expand_failed(at->x); i++)
+    if (past[i]->rank != 4 || at->k->rank != 3 || at->v->rank != 3)
+      expand_refuse(at->x, ERROR_INPUT, i ? value : key, "rank",
+                    "a cache [batch, heads, keys, size], keys and values [batch, rows, heads * size]",
+                    "the cache `%s` or its new rows have another rank", past[i]->name);
+    else if (past[i]->type != at->k->type)
+      expand_refuse(at->x, ERROR_UNSUPPORTED, i ? value : key, "type", NULL,
+                    "a cache of %s beside keys of %s is not supported", number_name(past[i]->type),
+                    number_name(at->k->type));
+  return !expand_failed(at->x);
+}
+
+/* Rows behind what a sequence has: in the cache's own memory, or in a copy that has room for them. */
+static void extend_cache(Operands *at, unsigned key, unsigned value)
+{
+  if (!check_cache(at, key, value)) return;
+  const GraphNode *node = expand_written(at->x);
+  GraphTensor *past[] = {expand_input(at->x, key), expand_input(at->x, value)},
+              *rows[] = {by_heads(at, "k", at->k, at->kv_heads), by_heads(at, "v", at->v, at->kv_heads)};
+  const GraphTensor *memory[2] = {NULL, NULL};
+  for (unsigned i = 0; i < 2; i++)
+    if (expand_has_output(at->x, i + 1)) memory[i] = node->outputs[i + 1]->memory;
+  if (memory[0] == past[0] && memory[1] == past[1]) {
+    at->presents[0] = expand_node(at->x, &(ExpandNode){ONNX_AppendRows,
+                                                       "cache",
+                                                       5,
+                                                       {at->first, past[0], rows[0], past[1], rows[1]},
+                                                       .attributes = {{"places", .text = "begins"}},
+                                                       .further = &at->presents[1],
+                                                       .n_further = 1});
+  }
+  for (unsigned i = 0; i < 2 && !at->presents[i] && !expand_failed(at->x); i++) {
+    GraphTensor *room = expand_node(
+        at->x, &(ExpandNode){ONNX_Concat, "room", 2, {past[i], rows[i]}, .attributes = {{"axis", 2}}});
+    at->presents[i] =
+        expand_node(at->x, &(ExpandNode){ONNX_TensorScatter, "present", 3, {room, rows[i], at->first}});
+  }
+  at->q = by_heads(at, "q", at->q, at->heads);
+  at->k = at->presents[0];
+  at->v = at->presents[1];
+  at->split = true;
 }
 
 /* ---- MultiHeadAttention ---- */
@@ -129,14 +202,16 @@ static void give_attention(Operands *at, bool causal, int64_t window, double sof
 {
   const GraphAttribute *scale = attribute(at, "scale");
   GraphTensor *further[2] = {NULL, NULL};
-  bool presents = expand_wants(at->x, 1) || expand_wants(at->x, 2);
-  bool cache = expand_written(at->x)->op->id == MICROSOFT_MultiHeadAttention;
+  bool presents = !at->first && (expand_wants(at->x, 1) || expand_wants(at->x, 2));
+  bool cache = !at->first && expand_written(at->x)->op->id == MICROSOFT_MultiHeadAttention;
   ExpandNode node = {
-      .op = at->sink ? ADLGEN_Attention : ONNX_Attention,
+      .op = at->sink || at->first ? ADLGEN_Attention : ONNX_Attention,
       .part = "attention",
-      .n_inputs = at->sink ? 8 : 7,
+      .n_inputs = at->first  ? 9
+                  : at->sink ? 8
+                             : 7,
       .inputs = {at->q, at->k, at->v, at->mask, cache ? expand_input(at->x, PAST_KEY) : NULL,
-                 cache ? expand_input(at->x, PAST_VALUE) : NULL, at->lengths, at->sink},
+                 cache ? expand_input(at->x, PAST_VALUE) : NULL, at->lengths, at->sink, at->first},
       .attributes = {{"is_causal", causal}, {"left_window_size", window}, {"softcap", .number = softcap}},
       .further = further,
       .n_further = presents ? 2 : 0};
@@ -147,8 +222,8 @@ static void give_attention(Operands *at, bool causal, int64_t window, double sof
     node.attributes[n++] = (ExpandAttribute){"kv_num_heads", at->kv_heads};
   }
   GraphTensor *y = expand_node(at->x, &node);
-  expand_give(at->x, 1, further[0]);
-  expand_give(at->x, 2, further[1]);
+  expand_give(at->x, 1, at->first ? at->presents[0] : further[0]);
+  expand_give(at->x, 2, at->first ? at->presents[1] : further[1]);
   if (at->split) y = flattened(at, "y", expand_transpose(at->x, "rows", y, (int64_t[]){0, 2, 1, 3}));
   expand_give(at->x, 0, y);
 }
@@ -173,7 +248,19 @@ void expand_multi_head_attention(Expansion *x)
 
 /* ---- GroupQueryAttention ---- */
 
-enum { LENGTHS = 5, TOTAL, COSINE, SINE, POSITIONS, GROUP_BIAS, SINK, K_SCALE, V_SCALE };
+enum {
+  CACHE_KEY = 3,
+  CACHE_VALUE,
+  LENGTHS,
+  TOTAL,
+  COSINE,
+  SINE,
+  POSITIONS,
+  GROUP_BIAS,
+  SINK,
+  K_SCALE,
+  V_SCALE
+};
 
 static void check_group_query(Operands *at)
 {
@@ -188,9 +275,6 @@ static void check_group_query(Operands *at)
     if (strcmp(attribute(at, types[i])->text, "NONE") != 0)
       expand_refuse_attribute(x, ERROR_UNSUPPORTED, types[i], NULL,
                               "caches of quantised elements are not supported");
-  expand_refuse_input(x, 3,
-                      "past_key"); /* a cache that new keys are put into where the sequence's length says */
-  expand_refuse_input(x, 4, "past_value");
   expand_refuse_input(x, K_SCALE, "k_scale");
   expand_refuse_input(x, V_SCALE, "v_scale");
   expand_refuse_output(x, 3, "output_qk");
@@ -243,13 +327,35 @@ static void turn_positions(Operands *at)
   }
   GraphTensor *positions = expand_input(at->x, POSITIONS);
   if (!positions) positions = expand_positions(at->x, at->q);
+  if (at->first && !expand_input(at->x, POSITIONS)) {
+    int64_t last = 1;
+    GraphTensor *first =
+        expand(at->x, ONNX_Unsqueeze, "first", at->first, expand_integers(at->x, "last", &last, 1));
+    positions =
+        expand(at->x, ONNX_Add, "positions", expand_cast(at->x, "rows", positions, NUMBER_S64), first);
+  }
   for (unsigned i = 0; i < 2; i++) /* once for queries and keys */
     angles[i] = expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), positions);
   at->q = rotated(at, "q", at->q, at->heads, angles);
   at->k = rotated(at, "k", at->k, at->kv_heads, angles);
 }
 
-/* Of whole sequences: rows that are padding behind a sequence's end see what is in front of them. */
+/* How many keys a sequence has with its new rows, less one, says `seqlens_k`. */
+static void read_lengths(Operands *at)
+{
+  GraphTensor *lengths = expand_input(at->x, LENGTHS);
+  if (expand_failed(at->x) || (!expand_input(at->x, CACHE_KEY) && !expand_input(at->x, CACHE_VALUE))) return;
+  if (!lengths) {
+    expand_refuse(at->x, ERROR_INPUT, CACHE_KEY, "missing-input", NULL,
+                  "a cache of GroupQueryAttention needs seqlens_k");
+    return;
+  }
+  lengths = expand_reshape(at->x, "lengths", lengths, &at->q->shape[0], 1);
+  place_rows(at, expand(at->x, ONNX_Add, "total", expand_cast(at->x, "lengths", lengths, NUMBER_S64),
+                        expand_number(at->x, "one", NUMBER_S64, 1)));
+}
+
+/* Without a cache of whole sequences: rows that are padding behind a sequence's end see what is in front of them. */
 void expand_group_query_attention(Expansion *x)
 {
   Operands at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
@@ -257,7 +363,9 @@ void expand_group_query_attention(Expansion *x)
   at.kv_heads = attribute(&at, "kv_num_heads")->integer;
   check_group_query(&at);
   unpack_group_query(&at);
+  read_lengths(&at);
   turn_positions(&at);
+  if (at.first) extend_cache(&at, CACHE_KEY, CACHE_VALUE);
   if (expand_failed(x)) return;
   at.mask = expand_input(x, GROUP_BIAS);
   at.sink = expand_input(x, SINK); /* smooth_softmax: e^0 beside the other scores */

@@ -130,6 +130,10 @@ static void set_choice(GraphBuilder *b, const void *value, const OperatorAttribu
 {
   const char *text;
   if (!graph_builder_note(b, b->format->string(value, &text, b->error))) return;
+  if (!row->choices) {
+    attribute->text = arena_strdup(b->graph->arena, text);
+    return;
+  }
   for (unsigned i = 0; row->choices[i]; i++)
     if (!strcmp(row->choices[i], text)) {
       attribute->text = row->choices[i];

@@ -282,7 +282,16 @@ GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, con
                             unsigned rank)
 {
   g_autofree char *name = g_strdup_printf("%s_shape", part);
-  return expand(at, ONNX_Reshape, part, x, expand_known(at, name, shape, rank, 1));
+  bool empty = false;
+  for (unsigned d = 0; d < rank; d++)
+    empty |= symbolic_equals(shape[d], 0);
+  const ExpandNode spec = {
+      ONNX_Reshape,
+      part,
+      2,
+      {x, expand_known(at, name, shape, rank, 1)},
+      .attributes = {{empty ? "allowzero" : NULL, 1}}}; /* else 0 is the extent that was there */
+  return expand_node(at, &spec);
 }
 
 GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm)

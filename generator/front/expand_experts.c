@@ -6,6 +6,7 @@
  *   Permute: a stable counting sort. Before a choice stand those of experts with smaller numbers, and earlier ones of its own.
  *   Combine: a token's rows times their weights, added in the order of its choices, in f32. */
 #include "generator/front/expand_rows.h"
+#include "generator/front/expand_search.h"
 #include <math.h>
 #include <string.h>
 
@@ -178,89 +179,28 @@ typedef struct Sorted {
   GraphTensor *begin, *ends; /* of each expert's rows */
 } Sorted;
 
-static GraphTensor *number_s32(Expansion *x, const char *part, int64_t value)
-{
-  return expand_number(x, part, NUMBER_S32, (double)value);
-}
-
-static GraphTensor *known_number(Expansion *x, const char *part, const Symbolic *value)
-{
-  return expand_cast(x, part, expand_known(x, part, &value, 1, 0), NUMBER_S32);
-}
-
-/* Elements of a list, of one dimension. */
-static GraphTensor *of_each(Expansion *x, const char *part, GraphTensor *list, GraphTensor *index)
-{
-  return expand_node(x, &(ExpandNode){ONNX_Gather, part, 2, {list, index}, .attributes = {{"axis", 0}}});
-}
-
-static bool is_at_most(Expansion *x, const Symbolic *value, int64_t limit)
-{
-  int64_t least, most;
-  symbolic_range(value, expand_facts(x), &least, &most);
-  return most <= limit;
-}
-
 /* a / b and what is left. */
 static GraphTensor *divide(Expansion *x, const char *part, GraphTensor *a, int64_t b, GraphTensor **rest)
 {
-  GraphTensor *quotient = expand(x, ONNX_Div, part, a, number_s32(x, part, b));
-  *rest = expand(x, ONNX_Sub, part, a, expand(x, ONNX_Mul, part, quotient, number_s32(x, part, b)));
+  GraphTensor *quotient = expand(x, ONNX_Div, part, a, expand_number_s32(x, part, b));
+  *rest = expand(x, ONNX_Sub, part, a, expand(x, ONNX_Mul, part, quotient, expand_number_s32(x, part, b)));
   return quotient;
-}
-
-/* Elements of a list that do not fall from one to the next, `step` apart. */
-typedef struct Rising {
-  GraphTensor *list;
-  GraphTensor *first; /* s32: where each that looks begins, or in front of it */
-  GraphTensor *last;  /* s32: the last that it may find */
-  const Symbolic *n;  /* so far does one lie behind the other, at most, in steps */
-  int64_t step;
-  GraphTensor *column; /* s64: 32 bits do not hold indices, which count steps from here on; NULL: they do */
-} Rising;
-
-static GraphTensor *element_at(Expansion *x, const char *part, const Rising *rising, GraphTensor *index)
-{
-  if (rising->column) {
-    GraphTensor *step = expand_number(x, part, NUMBER_S64, (double)rising->step);
-    index = expand(x, ONNX_Mul, part, expand_cast(x, part, index, NUMBER_S64), step);
-    index = expand(x, ONNX_Add, part, index, rising->column);
-  }
-  return of_each(x, part, rising->list, index);
-}
-
-/* Index of the last of them behind the first that is at most `target` (the first: none is), by halves: each that looks reads
- * as many as their number has bits. */
-static GraphTensor *last_up_to(Expansion *x, const char *part, const Rising *rising, GraphTensor *target)
-{
-  int64_t least, most, bit = 1;
-  symbolic_range(rising->n, expand_facts(x), &least, &most);
-  while (bit <= most / 2)
-    bit *= 2;
-  GraphTensor *found = rising->first;
-  for (; bit && most > 0; bit /= 2) {
-    GraphTensor *step = number_s32(x, part, rising->column ? bit : bit * rising->step);
-    GraphTensor *more = expand(x, ONNX_Min, part, expand(x, ONNX_Add, part, found, step), rising->last);
-    GraphTensor *under = expand(x, ONNX_LessOrEqual, part, element_at(x, part, rising, more), target);
-    found = expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {under, more, found}});
-  }
-  return found;
 }
 
 /* The key of choices with such indices, of which some may lie behind the last. */
 static GraphTensor *keys_of(Expansion *x, const Sorted *s, GraphTensor *index)
 {
-  GraphTensor *place, *expert = of_each(x, "expert", s->list, index);
-  GraphTensor *valid =
-      expand(x, ONNX_And, "valid", expand(x, ONNX_GreaterOrEqual, "from", expert, number_s32(x, "zero", 0)),
-             expand(x, ONNX_Less, "below", expert, number_s32(x, "limit", s->experts)));
+  GraphTensor *place, *expert = expand_of_each(x, "expert", s->list, index);
+  GraphTensor *valid = expand(
+      x, ONNX_And, "valid", expand(x, ONNX_GreaterOrEqual, "from", expert, expand_number_s32(x, "zero", 0)),
+      expand(x, ONNX_Less, "below", expert, expand_number_s32(x, "limit", s->experts)));
   valid = expand(x, ONNX_And, "valid", valid,
-                 expand(x, ONNX_Less, "real", index, known_number(x, "choices", s->choices)));
+                 expand(x, ONNX_Less, "real", index, expand_known_s32(x, "choices", s->choices)));
   expert = expand_node(
-      x, &(ExpandNode){ONNX_Where, "expert", 3, {valid, expert, number_s32(x, "nobody", s->experts)}});
+      x, &(ExpandNode){ONNX_Where, "expert", 3, {valid, expert, expand_number_s32(x, "nobody", s->experts)}});
   divide(x, "part", index, s->part, &place);
-  return expand(x, ONNX_Add, "key", expand(x, ONNX_Mul, "key", expert, number_s32(x, "length", s->part)),
-                place);
+  return expand(x, ONNX_Add, "key",
+                expand(x, ONNX_Mul, "key", expert, expand_number_s32(x, "length", s->part)), place);
 }
 
 /* Of each part how many keys lie below those of each expert, and below those of nobody. */
@@ -269,17 +209,17 @@ static GraphTensor *count_below(Expansion *x, const Sorted *s)
   const Symbolic *all =
       symbolic_mul(expand_arena(x), s->parts, symbolic_constant(expand_arena(x), s->experts + 1));
   GraphTensor *expert, *part = divide(x, "part", places(x, "cell", all), s->experts + 1, &expert);
-  GraphTensor *start = expand(x, ONNX_Mul, "start", part, number_s32(x, "length", s->part));
-  GraphTensor *front = expand(x, ONNX_Sub, "front", start, number_s32(x, "one", 1));
+  GraphTensor *start = expand(x, ONNX_Mul, "start", part, expand_number_s32(x, "length", s->part));
+  GraphTensor *front = expand(x, ONNX_Sub, "front", start, expand_number_s32(x, "one", 1));
   const Rising keys = {.list = s->keys,
                        .first = front,
-                       .last = expand(x, ONNX_Add, "last", front, number_s32(x, "length", s->part)),
+                       .last = expand(x, ONNX_Add, "last", front, expand_number_s32(x, "length", s->part)),
                        .n = symbolic_constant(expand_arena(x), s->part),
                        .step = 1};
-  GraphTensor *target =
-      expand(x, ONNX_Sub, "under", expand(x, ONNX_Mul, "key", expert, number_s32(x, "length", s->part)),
-             number_s32(x, "one", 1));
-  return expand(x, ONNX_Sub, "low", last_up_to(x, "search", &keys, target), front);
+  GraphTensor *target = expand(x, ONNX_Sub, "under",
+                               expand(x, ONNX_Mul, "key", expert, expand_number_s32(x, "length", s->part)),
+                               expand_number_s32(x, "one", 1));
+  return expand(x, ONNX_Sub, "low", expand_last_up_to(x, "search", &keys, target), front);
 }
 
 /* Columns from..to of a matrix. */
@@ -298,8 +238,8 @@ static void find_ends(Expansion *x, Sorted *s, GraphTensor *count)
 {
   GraphTensor *wide = count;
   if (s->align > 1) {
-    GraphTensor *step = number_s32(x, "align", s->align);
-    wide = expand(x, ONNX_Add, "more", count, number_s32(x, "less", s->align - 1));
+    GraphTensor *step = expand_number_s32(x, "align", s->align);
+    wide = expand(x, ONNX_Add, "more", count, expand_number_s32(x, "less", s->align - 1));
     wide = expand(x, ONNX_Mul, "room", expand(x, ONNX_Div, "parts", wide, step), step);
   }
   s->begin = expand(x, ONNX_Sub, "begin", cumulative(x, "rooms", wide), wide);
@@ -342,8 +282,8 @@ static void sort_choices(Expansion *x, Sorted *s)
                           symbolic_constant(arena, 1));
   const Symbolic *all = symbolic_mul(arena, s->parts, length),
                  *cells = symbolic_mul(arena, s->parts, symbolic_constant(arena, s->experts + 1));
-  s->index =
-      is_at_most(x, cells, INT32_MAX / 2) ? NUMBER_S32 : NUMBER_S64; /* sums reach twice as far as indices */
+  s->index = expand_is_at_most(x, cells, INT32_MAX / 2) ? NUMBER_S32
+                                                        : NUMBER_S64; /* sums reach twice as far as indices */
   GraphTensor *keys = expand_reshape(x, "keys", keys_of(x, s, places(x, "slot", all)),
                                      (const Symbolic *const[]){s->parts, length}, 2);
   GraphTensor *unused = NULL;
@@ -371,10 +311,10 @@ static GraphTensor *cell(Expansion *x, const Sorted *s, GraphTensor *part, Graph
 /* Keys of the part below those of the expert, less the choices of the expert in parts before. */
 static GraphTensor *shift_of(Expansion *x, const Sorted *s, GraphTensor *part, GraphTensor *expert)
 {
-  if (!s->before) return of_each(x, "low", s->low, expert);
-  GraphTensor *low = of_each(x, "low", s->low, cell(x, s, part, expert, s->experts + 1));
+  if (!s->before) return expand_of_each(x, "low", s->low, expert);
+  GraphTensor *low = expand_of_each(x, "low", s->low, cell(x, s, part, expert, s->experts + 1));
   return expand(x, ONNX_Sub, "shift", low,
-                of_each(x, "before", s->before, cell(x, s, part, expert, s->experts)));
+                expand_of_each(x, "before", s->before, cell(x, s, part, expert, s->experts)));
 }
 
 /* The row of each choice, -1: nobody's. */
@@ -383,17 +323,19 @@ static GraphTensor *rows_of(Expansion *x, const Sorted *s)
   GraphTensor *index = places(x, "choice", s->choices), *key = keys_of(x, s, index), *unused;
   GraphTensor *expert = divide(x, "owner", key, s->part, &unused),
               *part = divide(x, "part", index, s->part, &unused);
-  GraphTensor *start = expand(x, ONNX_Mul, "start", part, number_s32(x, "length", s->part));
+  GraphTensor *start = expand(x, ONNX_Mul, "start", part, expand_number_s32(x, "length", s->part));
   const Rising keys = {.list = s->keys,
                        .first = start,
-                       .last = expand(x, ONNX_Add, "last", start, number_s32(x, "length", s->part - 1)),
+                       .last =
+                           expand(x, ONNX_Add, "last", start, expand_number_s32(x, "length", s->part - 1)),
                        .n = symbolic_constant(expand_arena(x), s->part - 1),
                        .step = 1};
-  GraphTensor *place = expand(x, ONNX_Sub, "place", last_up_to(x, "search", &keys, key), start);
+  GraphTensor *place = expand(x, ONNX_Sub, "place", expand_last_up_to(x, "search", &keys, key), start);
   place = expand(x, ONNX_Sub, "place", place, shift_of(x, s, part, expert));
-  place = expand(x, ONNX_Add, "place", place, of_each(x, "begin", s->begin, expert));
-  GraphTensor *valid = expand(x, ONNX_Less, "somebody", expert, number_s32(x, "limit", s->experts));
-  return expand_node(x, &(ExpandNode){ONNX_Where, "place", 3, {valid, place, number_s32(x, "nowhere", -1)}});
+  place = expand(x, ONNX_Add, "place", place, expand_of_each(x, "begin", s->begin, expert));
+  GraphTensor *valid = expand(x, ONNX_Less, "somebody", expert, expand_number_s32(x, "limit", s->experts));
+  return expand_node(
+      x, &(ExpandNode){ONNX_Where, "place", 3, {valid, place, expand_number_s32(x, "nowhere", -1)}});
 }
 
 /* The part in which an expert's choice lies that has so many of the expert before it. */
@@ -404,15 +346,15 @@ static GraphTensor *part_of(Expansion *x, const Sorted *s, GraphTensor *expert, 
   Rising parts = {.list = s->before, .n = others, .step = s->experts};
   if (s->index == NUMBER_S64) {
     parts.column = expand_cast(x, "column", expert, NUMBER_S64);
-    parts.first = expand(x, ONNX_Min, "first", expert, number_s32(x, "first", 0));
-    parts.last = known_number(x, "last", others);
-    return last_up_to(x, "search", &parts, rank);
+    parts.first = expand(x, ONNX_Min, "first", expert, expand_number_s32(x, "first", 0));
+    parts.last = expand_known_s32(x, "last", others);
+    return expand_last_up_to(x, "search", &parts, rank);
   }
   const Symbolic *far = symbolic_mul(arena, others, symbolic_constant(arena, s->experts));
   parts.first = expert;
-  parts.last = expand(x, ONNX_Add, "last", expert, known_number(x, "far", far));
-  return expand(x, ONNX_Div, "part", last_up_to(x, "search", &parts, rank),
-                number_s32(x, "width", s->experts));
+  parts.last = expand(x, ONNX_Add, "last", expert, expand_known_s32(x, "far", far));
+  return expand(x, ONNX_Div, "part", expand_last_up_to(x, "search", &parts, rank),
+                expand_number_s32(x, "width", s->experts));
 }
 
 /* The token of each row, -1: nobody's. The row's expert is the last that begins in front of it. */
@@ -421,22 +363,23 @@ static GraphTensor *sources(Expansion *x, const Sorted *s, const Symbolic *rows,
   GraphTensor *row = places(x, "row", rows), *place;
   const Rising begins = {.list = s->begin,
                          /* of each row, so that one kernel has all of it */
-                         .first = expand(x, ONNX_Min, "first", row, number_s32(x, "first", 0)),
-                         .last = number_s32(x, "last", s->experts - 1),
+                         .first = expand(x, ONNX_Min, "first", row, expand_number_s32(x, "first", 0)),
+                         .last = expand_number_s32(x, "last", s->experts - 1),
                          .n = symbolic_constant(expand_arena(x), s->experts - 1),
                          .step = 1};
-  GraphTensor *expert = last_up_to(x, "owner", &begins, row);
-  GraphTensor *rank = expand(x, ONNX_Sub, "rank", row, of_each(x, "begin", s->begin, expert));
+  GraphTensor *expert = expand_last_up_to(x, "owner", &begins, row);
+  GraphTensor *rank = expand(x, ONNX_Sub, "rank", row, expand_of_each(x, "begin", s->begin, expert));
   GraphTensor *part = s->before ? part_of(x, s, expert, rank) : NULL;
-  GraphTensor *start =
-      part ? expand(x, ONNX_Mul, "start", part, number_s32(x, "length", s->part)) : number_s32(x, "start", 0);
+  GraphTensor *start = part ? expand(x, ONNX_Mul, "start", part, expand_number_s32(x, "length", s->part))
+                            : expand_number_s32(x, "start", 0);
   place = expand(x, ONNX_Add, "place", rank, shift_of(x, s, part, expert));
-  GraphTensor *key = of_each(x, "key", s->keys, expand(x, ONNX_Add, "slot", start, place));
+  GraphTensor *key = expand_of_each(x, "key", s->keys, expand(x, ONNX_Add, "slot", start, place));
   divide(x, "owner", key, s->part, &place);
   GraphTensor *token = expand(x, ONNX_Div, "token", expand(x, ONNX_Add, "choice", start, place),
-                              known_number(x, "each", each));
-  GraphTensor *taken = expand(x, ONNX_Less, "taken", row, of_each(x, "end", s->ends, expert));
-  return expand_node(x, &(ExpandNode){ONNX_Where, "source", 3, {taken, token, number_s32(x, "nobody", -1)}});
+                              expand_known_s32(x, "each", each));
+  GraphTensor *taken = expand(x, ONNX_Less, "taken", row, expand_of_each(x, "end", s->ends, expert));
+  return expand_node(
+      x, &(ExpandNode){ONNX_Where, "source", 3, {taken, token, expand_number_s32(x, "nobody", -1)}});
 }
 
 void expand_permute(Expansion *x)

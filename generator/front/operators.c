@@ -28,6 +28,10 @@
   {                                                                                                          \
     name, ATTRIBUTE_STRING, (value) == NULL, 0, 0, value, choices                                            \
   }
+#define TEXT(name)                                                                                           \
+  {                                                                                                          \
+    name, ATTRIBUTE_STRING, true, 0, 0, NULL, NULL                                                           \
+  }
 #define TYPE(name)                                                                                           \
   {                                                                                                          \
     name, ATTRIBUTE_TYPE, true, 0, 0, NULL, NULL                                                             \
@@ -170,6 +174,8 @@ ATTRIBUTES(batch_norm_7, FLOAT("epsilon", 1e-5), FLOAT("momentum", 0.9), INT("sp
 ATTRIBUTES(batch_norm_6, FLOAT("epsilon", 1e-5), INT("is_test", 0), FLOAT("momentum", 0.9), INT("spatial", 1))
 ATTRIBUTES(window, OPTIONAL_TYPE("output_datatype"), INT("periodic", 1))
 ATTRIBUTES(affine_grid, INT("align_corners", 0))
+ATTRIBUTES(einsum, TEXT("equation"))
+ATTRIBUTES(non_zero, INT("size", 0))
 ATTRIBUTES(compress, INT("axis", INT64_MAX))
 ATTRIBUTES(range, INT("stash_type", 1))
 ATTRIBUTES(group_norm, FLOAT("epsilon", 1e-5), REQUIRED_INT("num_groups"), INT("stash_type", 1))

@@ -48,7 +48,7 @@ typedef struct OperatorAttribute {
   int64_t integer;            /* default */
   double number;              /* default */
   const char *text;           /* default of a STRING */
-  const char *const *choices; /* STRING: legal values, NULL-terminated */
+  const char *const *choices; /* STRING: legal values, NULL-terminated; NULL: any */
 } OperatorAttribute;
 
 #define OPERATOR_NO_TYPE        (-1) /* of a TYPE that was not given */

@@ -62,7 +62,7 @@ def attributes_of(row, largest):
     for attribute in row["attributes"]:
         name = attribute["name"]
         if attribute["kind"] == "string":
-            made[name] = attribute["choices"] if largest or attribute["required"] else []
+            made[name] = attribute.get("choices", ["ij->ji"]) if largest or attribute["required"] else []
         elif attribute["required"] or (largest and (name in fixed or attribute["default"] is not None)):
             made[name] = [fixed.get(name, attribute["default"])]
     if row["op"] in ("Cast", "CastLike"):  # their first opset has neither
@@ -157,6 +157,8 @@ def inputs_of(graph, row, type_, n, largest):
     if op == "AttentionGrad":
         rows = graph.tensor(type_, [1, 2, 16, 16])
         return [[rows, rows, rows, rows, rows, graph.tensor("f64" if type_ == "f64" else "f32", [1, 2, 16]), graph.tensor("f32", [16, 16])][:n]]
+    if op == "Einsum":
+        return [[square]]
     if op == "MergeStates":
         return [[x, graph.tensor(type_, SHAPE[:-1])] * 2]
     if op == "TopK":

@@ -1,0 +1,228 @@
+/* Searches by halves, and selections: a mask's bits in words of 32, counted in rows of words. */
+#include "generator/front/expand_search.h"
+#include "generator/front/expand_rows.h"
+
+#define WORD     32   /* bits */
+#define ROW_MOST 1024 /* words of a row, which a block adds up; more rows are added up by one block */
+
+GraphTensor *expand_number_s32(Expansion *x, const char *part, int64_t value)
+{
+  return expand_number(x, part, NUMBER_S32, (double)value);
+}
+
+GraphTensor *expand_known_s32(Expansion *x, const char *part, const Symbolic *value)
+{
+  return expand_cast(x, part, expand_known(x, part, &value, 1, 0), NUMBER_S32);
+}
+
+GraphTensor *expand_of_each(Expansion *x, const char *part, GraphTensor *list, GraphTensor *index)
+{
+  return expand_node(x, &(ExpandNode){ONNX_Gather, part, 2, {list, index}, .attributes = {{"axis", 0}}});
+}
+
+bool expand_is_at_most(Expansion *x, const Symbolic *value, int64_t limit)
+{
+  int64_t least, most;
+  symbolic_range(value, expand_facts(x), &least, &most);
+  return most <= limit;
+}
+
+/* ---- by halves ---- */
+
+static GraphTensor *element_at(Expansion *x, const char *part, const Rising *rising, GraphTensor *index)
+{
+  if (rising->column) {
+    GraphTensor *step = expand_number(x, part, NUMBER_S64, (double)rising->step);
+    index = expand(x, ONNX_Mul, part, expand_cast(x, part, index, NUMBER_S64), step);
+    index = expand(x, ONNX_Add, part, index, rising->column);
+  }
+  return expand_of_each(x, part, rising->list, index);
+}
+
+GraphTensor *expand_last_up_to(Expansion *x, const char *part, const Rising *rising, GraphTensor *target)
+{
+  int64_t least, most, bit = 1;
+  symbolic_range(rising->n, expand_facts(x), &least, &most);
+  while (bit <= most / 2)
+    bit *= 2;
+  GraphTensor *found = rising->first;
+  for (; bit && most > 0; bit /= 2) {
+    GraphTensor *step = expand_number_s32(x, part, rising->column ? bit : bit * rising->step);
+    GraphTensor *more = expand(x, ONNX_Min, part, expand(x, ONNX_Add, part, found, step), rising->last);
+    GraphTensor *under = expand(x, ONNX_LessOrEqual, part, element_at(x, part, rising, more), target);
+    found = expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {under, more, found}});
+  }
+  return found;
+}
+
+/* ---- words ---- */
+
+static GraphTensor *with_number(Expansion *x, OperatorId op, const char *part, GraphTensor *a, int64_t b)
+{
+  return expand(x, op, part, a, expand_number_s32(x, part, b));
+}
+
+/* Bits come from the left with the sign: masks behind it take them away. */
+static GraphTensor *shift(Expansion *x, const char *part, GraphTensor *a, GraphTensor *by, const char *where)
+{
+  return expand_node(
+      x, &(ExpandNode){ONNX_BitShift, part, 2, {a, by}, .attributes = {{"direction", .text = where}}});
+}
+
+static GraphTensor *right(Expansion *x, const char *part, GraphTensor *a, int64_t by)
+{
+  return shift(x, part, a, expand_number_s32(x, part, by), "RIGHT");
+}
+
+/* Bits of each word: of pairs, of fours, of bytes, of all. */
+static GraphTensor *count_bits(Expansion *x, GraphTensor *word)
+{
+  static const char *const part = "bits";
+  GraphTensor *pairs = expand(x, ONNX_Sub, part, word,
+                              with_number(x, ONNX_BitwiseAnd, part, right(x, part, word, 1), 0x55555555));
+  GraphTensor *fours = expand(x, ONNX_Add, part, with_number(x, ONNX_BitwiseAnd, part, pairs, 0x33333333),
+                              with_number(x, ONNX_BitwiseAnd, part, right(x, part, pairs, 2), 0x33333333));
+  GraphTensor *bytes = with_number(x, ONNX_BitwiseAnd, part,
+                                   expand(x, ONNX_Add, part, fours, right(x, part, fours, 4)), 0x0f0f0f0f);
+  return right(x, part, with_number(x, ONNX_Mul, part, bytes, 0x01010101), WORD - 8);
+}
+
+/* The lowest `n` bits of each word, n a tensor of 0 to 31. */
+static GraphTensor *lowest(Expansion *x, GraphTensor *word, GraphTensor *n)
+{
+  GraphTensor *above = shift(x, "above", expand_number_s32(x, "one", 1), n, "LEFT");
+  return expand(x, ONNX_BitwiseAnd, "low", word, with_number(x, ONNX_Sub, "low", above, 1));
+}
+
+/* The place in the word of the bit in front of which `rank` others are set. */
+static GraphTensor *find_bit(Expansion *x, GraphTensor *word, GraphTensor *rank)
+{
+  GraphTensor *place = NULL;
+  for (int64_t half = WORD / 2; half; half /= 2) {
+    GraphTensor *below =
+        count_bits(x, with_number(x, ONNX_BitwiseAnd, "half", word, (INT64_C(1) << half) - 1));
+    GraphTensor *upper = expand(x, ONNX_GreaterOrEqual, "upper", rank, below);
+    GraphTensor *step = expand_node(
+        x, &(ExpandNode){ONNX_Where,
+                         "step",
+                         3,
+                         {upper, expand_number_s32(x, "step", half), expand_number_s32(x, "stay", 0)}});
+    place = place ? expand(x, ONNX_Add, "place", place, step) : step;
+    if (half == 1) break;
+    rank = expand_node(
+        x, &(ExpandNode){ONNX_Where, "rank", 3, {upper, expand(x, ONNX_Sub, "rank", rank, below), rank}});
+    word = expand_node(x, &(ExpandNode){ONNX_Where, "half", 3, {upper, right(x, "half", word, half), word}});
+  }
+  return place;
+}
+
+/* ---- selections ---- */
+
+/* x [have] with zeros behind up to `want` elements. */
+static GraphTensor *padded(Expansion *x, const char *part, GraphTensor *list, int64_t have, int64_t want)
+{
+  if (have == want) return list;
+  int64_t pads[2] = {0, want - have};
+  return expand_node(x, &(ExpandNode){ONNX_Pad, part, 2, {list, expand_integers(x, "pads", pads, 2)}});
+}
+
+/* The mask as numbers, as many as words have bits: how many more that is, is known or follows from a symbol. */
+static GraphTensor *fill_words(Expansion *x, GraphTensor *mask, const Selection *s, const Symbolic *words)
+{
+  Arena *arena = expand_arena(x);
+  const Symbolic *bits = symbolic_mul(arena, words, symbolic_constant(arena, WORD));
+  int64_t have, want;
+  GraphTensor *ones = expand_cast(x, "ones", mask, NUMBER_S32);
+  if (symbolic_is_constant(s->n, &have) && symbolic_is_constant(bits, &want))
+    return padded(x, "ones", ones, have, want);
+  GraphTensor *index = expand_index(x, "bit", &bits, 1, 0), *n = expand_known_s32(x, "n", s->n);
+  GraphTensor *inside = expand(x, ONNX_Less, "inside", index, n);
+  return expand(x, ONNX_Mul, "ones", expand_cast(x, "ones", inside, NUMBER_S32),
+                expand_of_each(x, "ones", ones, index));
+}
+
+/* The table's name is its own: a graph that is read again with a symbol bound takes other steps, and has it too. */
+static void make_words(Expansion *x, GraphTensor *mask, Selection *s, const Symbolic *words)
+{
+  Arena *arena = expand_arena(x);
+  int32_t bits[WORD];
+  int64_t have, want;
+  for (unsigned i = 0; i < WORD; i++)
+    bits[i] = (int32_t)(1u << i);
+  const Symbolic *shape[] = {words, symbolic_constant(arena, WORD)},
+                 *all = symbolic_mul(arena, s->rows, symbolic_constant(arena, s->row));
+  GraphTensor *apart = expand_reshape(x, "apart", fill_words(x, mask, s, words), shape, 2);
+  GraphTensor *value =
+      expand(x, ONNX_Mul, "value", apart, expand_table(x, "powers", NUMBER_S32, 1, WORD, bits));
+  s->words = expand_reduce_away(x, ONNX_ReduceSum, "words", value, 1u << 1);
+  if (symbolic_is_constant(words, &have) && symbolic_is_constant(all, &want))
+    s->words = padded(x, "words", s->words, have, want);
+}
+
+void expand_select(Expansion *x, GraphTensor *mask, const Symbolic *n, Selection *s)
+{
+  Arena *arena = expand_arena(x);
+  int64_t least, most, known;
+  symbolic_range(n, expand_facts(x), &least, &most);
+  *s = (Selection){.n = n, .row = 1};
+  while (s->row < ROW_MOST && s->row * WORD < most)
+    s->row *= 2;
+  const Symbolic *row = symbolic_constant(arena, s->row), *one = symbolic_constant(arena, 1),
+                 *words = symbolic_ceil_div(arena, n, symbolic_constant(arena, WORD));
+  s->rows = infer_larger(expand_graph(x), symbolic_ceil_div(arena, words, row), one);
+  const Symbolic *all = symbolic_mul(arena, s->rows, row), *shape[] = {s->rows, row};
+  /* of an open number all rows are filled up at once */
+  make_words(x, mask, s, symbolic_is_constant(words, &known) && known ? words : all);
+  GraphTensor *counts = expand_reshape(x, "counts", count_bits(x, s->words), shape, 2);
+  GraphTensor *axis = expand_number_s32(x, "axis", 1);
+  s->before = expand_reshape(
+      x, "before",
+      expand_node(x,
+                  &(ExpandNode){ONNX_CumSum, "before", 2, {counts, axis}, .attributes = {{"exclusive", 1}}}),
+      &all, 1);
+  GraphTensor *totals = expand_reduce_away(x, ONNX_ReduceSum, "totals", counts, 1u << 1);
+  s->count = expand_reduce_away(x, ONNX_ReduceSum, "count", totals, 1u << 0);
+  if (symbolic_equals(s->rows, 1)) return;
+  s->begin = expand_node(x, &(ExpandNode){ONNX_CumSum,
+                                          "begin",
+                                          2,
+                                          {totals, expand_number_s32(x, "axis", 0)},
+                                          .attributes = {{"exclusive", 1}}});
+}
+
+GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *place)
+{
+  Arena *arena = expand_arena(x);
+  GraphTensor *zero = expand_number_s32(x, "zero", 0), *first = expand(x, ONNX_Min, "first", place, zero);
+  GraphTensor *last = expand_number_s32(x, "last", s->row - 1);
+  if (s->begin) {
+    const Symbolic *others = symbolic_sub(arena, s->rows, symbolic_constant(arena, 1));
+    const Rising rows = {.list = s->begin,
+                         .first = first,
+                         .last = expand_known_s32(x, "last", others),
+                         .n = others,
+                         .step = 1};
+    GraphTensor *row = expand_last_up_to(x, "row", &rows, place);
+    place = expand(x, ONNX_Sub, "within", place, expand_of_each(x, "begin", s->begin, row));
+    first = with_number(x, ONNX_Mul, "first", row, s->row);
+    last = expand(x, ONNX_Add, "last", first, last);
+  }
+  const Rising words = {
+      .list = s->before, .first = first, .last = last, .n = symbolic_constant(arena, s->row - 1), .step = 1};
+  GraphTensor *word = expand_last_up_to(x, "word", &words, place);
+  GraphTensor *rank = expand(x, ONNX_Sub, "rank", place, expand_of_each(x, "before", s->before, word));
+  GraphTensor *bit = find_bit(x, expand_of_each(x, "bits", s->words, word), rank);
+  return expand(x, ONNX_Add, "selected", with_number(x, ONNX_Mul, "selected", word, WORD), bit);
+}
+
+GraphTensor *expand_selected_before(Expansion *x, const Selection *s, GraphTensor *element)
+{
+  GraphTensor *word = with_number(x, ONNX_Div, "word", element, WORD);
+  GraphTensor *bits = lowest(x, expand_of_each(x, "bits", s->words, word),
+                             with_number(x, ONNX_BitwiseAnd, "bit", element, WORD - 1));
+  GraphTensor *sum =
+      expand(x, ONNX_Add, "before", expand_of_each(x, "before", s->before, word), count_bits(x, bits));
+  if (!s->begin) return sum;
+  GraphTensor *row = with_number(x, ONNX_Div, "row", word, s->row);
+  return expand(x, ONNX_Add, "before", sum, expand_of_each(x, "begin", s->begin, row));
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Einsum against its definition, element by element in double precision: einsum.py ADLGEN
+
+Products, batches, transposes, sums, diagonals, ellipses that broadcast, no result's letters, three operands, extents that are open."""
+import functools
+import itertools
+import math
+import pathlib
+import sys
+
+import runs
+
+run = functools.partial(runs.run, pathlib.Path(sys.argv[1]).resolve(), seed=11)
+LIMITS = {"f32": 5e-6, "f16": 2e-3, "bf16": 8e-3}
+
+
+def labels(text, rank, longest):
+    text = text.replace(" ", "")
+    dots = rank - len(text.replace("...", ""))
+    return list(text.replace("...", "".join(chr(0x100 + longest - dots + i) for i in range(dots))))
+
+
+def einsum(equation, shapes, values):
+    left, _, right = equation.partition("->")
+    texts = left.replace(" ", "").split(",")
+    longest = max((len(s) - len(t.replace("...", "")) for t, s in zip(texts, shapes) if "..." in t), default=0)
+    terms = [labels(t, len(s), longest) for t, s in zip(texts, shapes)]
+    extent = {}
+    for term, shape in zip(terms, shapes):
+        for label, size in zip(term, shape):
+            extent[label] = max(extent.get(label, size), size) if size else 0
+    every = [label for term in terms for label in term]
+    if "->" in equation:
+        result = labels(right, len(right.replace(" ", "").replace("...", "")) + longest * ("..." in right), longest)
+    else:
+        result = sorted({x for x in every if ord(x) >= 0x100}) + sorted(x for x in set(every) if ord(x) < 0x100 and every.count(x) == 1)
+    summed = sorted(set(every) - set(result))
+    made, norm = [], []
+    for at in itertools.product(*(range(extent[x]) for x in result)):
+        total, size = 0.0, 0.0
+        for more in itertools.product(*(range(extent[x]) for x in summed)):
+            place, part = dict(zip(result + summed, at + more)), 1.0
+            for term, shape, data in zip(terms, shapes, values):
+                i = 0
+                for label, n in zip(term, shape):
+                    i = i * n + (place[label] if n > 1 else 0)
+                part *= data[i]
+            total += part
+            size += part * part
+        made.append(total)
+        norm.append(size)
+    return made, math.sqrt(sum(norm)) or 1.0
+
+
+def check(gpu, kind, equation, *shapes, dims=None):
+    names = [chr(ord("a") + i) for i in range(len(shapes))]
+    declared = [[x if isinstance(x, str) else x for x in shape] for shape in shapes]
+    graph = {"name": "einsum", "inputs": {n: {"type": kind, "shape": s} for n, s in zip(names, declared)},
+             "nodes": [{"op": "Einsum", "inputs": names, "outputs": ["y"], "attributes": {"equation": equation}}], "outputs": ["y"]}
+    given, found = run(graph, gpu, dims=dims)
+    sizes = [[(dims or {}).get(x, x) for x in shape] for shape in shapes]
+    wanted, norm = einsum(equation, sizes, [given.get(n, []) for n in names])
+    error = math.sqrt(sum((x - y) ** 2 for x, y in zip(found["y"], wanted))) / norm
+    if len(found["y"]) != len(wanted) or not error <= LIMITS[kind]:
+        sys.exit(f"{gpu} {kind} {equation} of {sizes}: error {error:.2e}, {len(found['y'])} of {len(wanted)} elements")
+
+
+for device in ("h100", "a100"):
+    for kind in ("f32", "bf16"):
+        check(device, kind, "ij,jk->ik", [5, 31], [31, 7])
+        check(device, kind, "bhid,bhjd->bhij", [2, 3, 5, 8], [2, 3, 6, 8])
+        check(device, kind, "bhij,bhjd->bihd", [2, 3, 5, 6], [2, 3, 6, 8])
+    check(device, "f32", "ij -> ji", [5, 33])
+    check(device, "f32", "ij->", [5, 33])
+    check(device, "f32", "ii->i", [5, 5])
+    check(device, "f32", "bijj->bi", [2, 3, 4, 4])
+    check(device, "f32", "i,j->ij", [5], [7])
+    check(device, "f32", "i,i", [129], [129])
+    check(device, "f32", "ij,ij->ij", [5, 7], [5, 7])
+    check(device, "f32", "ij,ij->j", [5, 7], [5, 7])
+    check(device, "f16", "abc,cd,bd->ad", [2, 3, 5], [5, 4], [3, 4])
+    check(device, "f32", "bac,cd", [2, 3, 5], [5, 4])
+    check(device, "f32", "...ij,...jk->...ik", [2, 1, 5, 4], [3, 4, 6])
+    check(device, "f32", "i...,...j->j...", [3, 2, 4], [2, 4, 5])
+    check(device, "f32", "abij,cdij->acbd", [2, 3, 4, 5], [3, 2, 4, 5])
+    check(device, "f32", "ab,cd->bd", [2, 3], [4, 5])
+    check(device, "bf16", "bsd,dhe->bhse", ["B", 5, 16], [16, 2, 8], dims={"B": 3})
+    check(device, "f32", "ij,jk->ik", [0, 3], [3, 4])
+    check(device, "f32", "ij,jk->ik", [2, 0], [0, 4])
+    check(device, "f32", ",i->i", [], [5])
+print("Einsum: right")

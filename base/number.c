@@ -30,6 +30,17 @@ static const struct {
     {"f8_e4m3", NUMBER_E4M3},
     {"f8_e4m3fn", NUMBER_E4M3},
     {"e4m3fn", NUMBER_E4M3},
+    {"int4", NUMBER_S4},
+    {"i4", NUMBER_S4},
+    {"uint4", NUMBER_U4},
+    {"float4e2m1", NUMBER_E2M1},
+    {"float4_e2m1", NUMBER_E2M1},
+    {"float4_e2m1fn", NUMBER_E2M1},
+    {"fp4", NUMBER_E2M1},
+    {"f4", NUMBER_E2M1},
+    {"float8e8m0", NUMBER_E8M0},
+    {"float8_e8m0fnu", NUMBER_E8M0},
+    {"f8_e8m0", NUMBER_E8M0},
     {"float8e5m2", NUMBER_E5M2},
     {"float8_e5m2", NUMBER_E5M2},
     {"f8_e5m2", NUMBER_E5M2},
@@ -83,14 +94,12 @@ NumberClass number_class(NumberType type)
 
 bool number_is_small_float(NumberType type)
 {
-  return number_class(type) == NUMBER_FLOAT && number_bits(type) == 8;
+  return type == NUMBER_E4M3 || type == NUMBER_E5M2;
 }
 
-bool number_is_packed(const char *name)
+bool number_is_unserved(const char *name)
 {
-  static const char *const names[] = {"s4",   "u4",   "int4",        "uint4",      "b4",
-                                      "e2m1", "fp4",  "float4_e2m1", "float4e2m1", "s2",
-                                      "u2",   "int2", "uint2",       "e2m3",       "e3m2"};
+  static const char *const names[] = {"b4", "s2", "u2", "int2", "uint2", "e2m3", "e3m2"};
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
     if (!g_ascii_strcasecmp(name, names[i])) return true;
   return false;
@@ -144,6 +153,42 @@ static double power_of_two(int exponent)
   double value;
   memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+/* e2m1 without its sign: neither infinity nor NaN. */
+static const double e2m1_values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+
+static double e2m1_decode(unsigned bits)
+{
+  double value = e2m1_values[bits & 7];
+  return bits & 8 ? -value : value;
+}
+
+/* The nearest, of two as near the even one; what is beyond the largest is that one, and NaN the largest, as in ONNX's Cast. */
+static unsigned e2m1_encode(double value)
+{
+  const unsigned last = G_N_ELEMENTS(e2m1_values) - 1;
+  if (isnan(value)) return last;
+  double magnitude = fabs(value);
+  unsigned bits = 0;
+  while (bits < last) {
+    double middle = (e2m1_values[bits] + e2m1_values[bits + 1]) / 2;
+    if (magnitude < middle || (magnitude == middle && bits % 2 == 0)) break;
+    bits++;
+  }
+  return bits | (signbit(value) ? 8u : 0);
+}
+
+enum { E8M0_BIAS = 127, E8M0_NAN = 0xff };
+
+/* The nearest power of two in its logarithm's sense; what is none, or negative, is NaN. */
+static unsigned e8m0_encode(double value)
+{
+  if (!(value > 0) || isinf(value)) return value == 0 ? 0 : E8M0_NAN;
+  int exponent;
+  double fraction = frexp(value, &exponent); /* 0.5 .. 1 */
+  exponent += E8M0_BIAS - (fraction < M_SQRT1_2);
+  return (unsigned)CLAMP(exponent, 0, E8M0_NAN - 1);
 }
 
 static double small_decode(const SmallFloat *format, unsigned bits)
@@ -237,6 +282,13 @@ double number_to_double(NumberType type, const void *memory)
   case NUMBER_BF16: return small_decode(small_float(type), LOAD(uint16_t));
   case NUMBER_E4M3:
   case NUMBER_E5M2: return small_decode(small_float(type), LOAD(uint8_t));
+  case NUMBER_E2M1: return e2m1_decode(LOAD(uint8_t));
+  case NUMBER_E8M0: {
+    unsigned bits = LOAD(uint8_t);
+    return bits == E8M0_NAN ? NAN : ldexp(1, (int)bits - E8M0_BIAS);
+  }
+  case NUMBER_S4: return (int8_t)(LOAD(uint8_t) << 4) >> 4;
+  case NUMBER_U4: return LOAD(uint8_t) & 15;
   case NUMBER_S8: return LOAD(int8_t);
   case NUMBER_U8: return LOAD(uint8_t);
   case NUMBER_S16: return LOAD(int16_t);
@@ -283,11 +335,15 @@ void number_from_double(NumberType type, double value, bool saturate, void *memo
   case NUMBER_BF16: STORE(uint16_t, small_encode(small_float(type), value, saturate)); return;
   case NUMBER_E4M3:
   case NUMBER_E5M2: STORE(uint8_t, small_encode(small_float(type), value, saturate)); return;
+  case NUMBER_E2M1: STORE(uint8_t, e2m1_encode(value)); return;
+  case NUMBER_E8M0: STORE(uint8_t, e8m0_encode(value)); return;
+  case NUMBER_S4: STORE(uint8_t, to_signed(value, bits) & 15); return;
+  case NUMBER_U4:
+  case NUMBER_U8: STORE(uint8_t, to_unsigned(value, bits)); return;
   case NUMBER_S8: STORE(int8_t, to_signed(value, bits)); return;
   case NUMBER_S16: STORE(int16_t, to_signed(value, bits)); return;
   case NUMBER_S32: STORE(int32_t, to_signed(value, bits)); return;
   case NUMBER_S64: STORE(int64_t, to_signed(value, bits)); return;
-  case NUMBER_U8: STORE(uint8_t, to_unsigned(value, bits)); return;
   case NUMBER_U16:
   case NUMBER_B16: STORE(uint16_t, to_unsigned(value, bits)); return;
   case NUMBER_U32:
@@ -298,4 +354,37 @@ void number_from_double(NumberType type, double value, bool saturate, void *memo
   case NUMBER_TYPE_COUNT: break;
   }
   g_error("number_from_double: no such type: %d", (int)type);
+}
+
+uint64_t number_get_bits(NumberType type, const void *elements, uint64_t index)
+{
+  const uint8_t *bytes = elements;
+  if (number_is_packed(type)) return bytes[index / 2] >> (index % 2 * 4) & 15;
+  uint64_t bits = 0;
+  memcpy(&bits, bytes + index * number_bytes(type), number_bytes(type));
+  return bits;
+}
+
+void number_set_bits(NumberType type, uint64_t bits, void *elements, uint64_t index)
+{
+  uint8_t *bytes = elements;
+  if (number_is_packed(type)) {
+    unsigned at = index % 2 * 4;
+    bytes[index / 2] = (uint8_t)((bytes[index / 2] & ~(15u << at)) | (bits & 15) << at);
+  } else {
+    memcpy(bytes + index * number_bytes(type), &bits, number_bytes(type));
+  }
+}
+
+double number_read(NumberType type, const void *elements, uint64_t index)
+{
+  uint64_t bits = number_get_bits(type, elements, index);
+  return number_to_double(type, &bits);
+}
+
+void number_write(NumberType type, double value, bool saturate, void *elements, uint64_t index)
+{
+  uint64_t bits = 0;
+  number_from_double(type, value, saturate, &bits);
+  number_set_bits(type, bits, elements, index);
 }

@@ -2,7 +2,8 @@
  *
  * Conversions follow PTX/ONNX: round to nearest even; e4m3 is the "fn" form (no infinities, 0x7f/0xff NaN,
  * largest 448), e5m2 is IEEE-like; out-of-range e4m3 saturates to +-448 when saturate is asked for, else
- * becomes NaN. All functions are pure and thread-safe. */
+ * becomes NaN. e2m1 (largest 6) and e8m0 (2^(x - 127), 0xff NaN) are those of the OCP's MX formats. Elements of 4 bits lie two
+ * a byte, the first in its low half. All functions are pure and thread-safe. */
 #pragma once
 #include <glib.h>
 #include <limits.h>
@@ -29,7 +30,11 @@
   X(BOOL, "bool", 8, BOOLEAN) /* one byte in memory, a predicate in registers */                             \
   X(B16, "b16", 16, BITS)                                                                                    \
   X(B32, "b32", 32, BITS)                                                                                    \
-  X(B64, "b64", 64, BITS)
+  X(B64, "b64", 64, BITS)                                                                                    \
+  X(S4, "s4", 4, SIGNED)                                                                                     \
+  X(U4, "u4", 4, UNSIGNED)                                                                                   \
+  X(E2M1, "e2m1", 4, FLOAT)                                                                                  \
+  X(E8M0, "e8m0", 8, FLOAT) /* scales: powers of two */
 
 typedef enum { NUMBER_FLOAT, NUMBER_SIGNED, NUMBER_UNSIGNED, NUMBER_BOOLEAN, NUMBER_BITS } NumberClass;
 typedef enum {
@@ -55,12 +60,17 @@ unsigned number_elements(NumberType type, unsigned bytes);
 NumberClass number_class(NumberType type);
 /* e4m3 and e5m2. */
 bool number_is_small_float(NumberType type);
+/* Do elements share bytes? */
+static inline bool number_is_packed(NumberType type)
+{
+  return number_bits(type) < CHAR_BIT;
+}
 /* Accepts our names and ONNX's and safetensors' spellings ("float16", "FLOAT16", "BF16", "F8_E4M3", "int8",
  * ...). false if unknown. */
 bool number_parse(const char *name, NumberType *type);
 
-/* Is it the name of a type whose elements share bytes? None of those is supported. */
-bool number_is_packed(const char *name);
+/* Is it the name of a type whose elements share bytes that there is nothing for? */
+bool number_is_unserved(const char *name);
 
 /* Writes a number in decimal and a zero behind it; returns how many digits. `text` holds at least
  * NUMBER_DECIMAL_MAX characters. Kernels have tens of thousands of numbered names: printf took half of the
@@ -68,6 +78,14 @@ bool number_is_packed(const char *name);
 #define NUMBER_DECIMAL_MAX 21
 size_t number_decimal(uint64_t number, char *text);
 
+/* Of a type whose elements take whole bytes, or the first of two that share one. */
 double number_to_double(NumberType type, const void *memory);
-/* Writes number_bytes(type) bytes. Integers round to nearest even and saturate; NaN becomes 0. */
+/* Writes number_bytes(type) bytes. Integers round to nearest even and saturate; NaN becomes 0. A packed type's bits are those of a
+ * whole byte. */
 void number_from_double(NumberType type, double value, bool saturate, void *memory);
+
+/* The element at an index of a dense array, of any type: its bits, in the low ones; its value. */
+uint64_t number_get_bits(NumberType type, const void *elements, uint64_t index);
+void number_set_bits(NumberType type, uint64_t bits, void *elements, uint64_t index);
+double number_read(NumberType type, const void *elements, uint64_t index);
+void number_write(NumberType type, double value, bool saturate, void *elements, uint64_t index);

@@ -156,7 +156,7 @@ static RunComparison with_worst(const Tensor *out, const Value *reference, const
   RunComparison c = {.whole = *whole};
   size_t worst = whole->worst;
   if (worst >= out->n) return c;
-  c.out = number_to_double(out->type, out->data + worst * number_bytes(out->type));
+  c.out = number_read(out->type, out->data, worst);
   c.reference = reference->floats ? reference->floats[worst] : (double)reference->integers[worst];
   return c;
 }

@@ -120,8 +120,7 @@ DataSetComparison data_set_compare(const Tensor *out, const Tensor *wanted, doub
   /* Two units in the last place of the type, as ONNX's runner has it. */
   if (out->type == NUMBER_BF16) rtol = fmax(rtol, 0x1p-6);
   for (size_t i = 0; i < out->n; i++) {
-    double a = number_to_double(out->type, out->data + number_bytes_of(out->type, i)),
-           b = number_to_double(wanted->type, wanted->data + number_bytes_of(wanted->type, i)),
+    double a = number_read(out->type, out->data, i), b = number_read(wanted->type, wanted->data, i),
            off = fabs(a - b);
     bool close = is_close(a, b, rtol, atol), further = isfinite(off) && off > c.max_abs;
     if (further) c.max_abs = off;

@@ -50,9 +50,9 @@ static double size_of_type(NumberType type)
 static double size_of_data(const Tensor *tensor)
 {
   double sum = 0;
-  size_t n = 0, bytes = number_bytes(tensor->type);
+  size_t n = 0;
   for (size_t i = 0; i < tensor->n; i++) {
-    double x = number_to_double(tensor->type, tensor->data + i * bytes);
+    double x = number_read(tensor->type, tensor->data, i);
     if (!isfinite(x)) continue; /* such as the -infinity of a mask */
     sum += x * x;
     n++;
@@ -150,7 +150,7 @@ static void size_node(Sizing *s, const GraphNode *node)
 static bool may_be_scaled(const Sizing *s, const GraphTensor *tensor)
 {
   return tensor->kind == TENSOR_INPUT && !s->given[tensor->index] &&
-         number_class(tensor->type) == NUMBER_FLOAT && !number_is_small_float(tensor->type);
+         number_class(tensor->type) == NUMBER_FLOAT && number_bits(tensor->type) >= 16;
 }
 
 static bool multiplies(const GraphNode *node)

@@ -121,7 +121,9 @@ const CompiledKernel *execution_kernel(const Execution *x, const PlanVariant *va
 static void copy_elements(const ExecutionTensor *tensor, uint8_t *elements, bool gather)
 {
   const ResolvedTensor *r = &tensor->resolved;
-  unsigned size = number_bytes(r->tensor->type), rank = r->tensor->rank;
+  NumberType type = r->tensor->type;
+  unsigned size = number_is_packed(type) ? 0 : number_bytes(type), rank = r->tensor->rank;
+  uint64_t n = 0; /* elements so far */
   int64_t index[PLAN_MAX_RANK] = {0}, inner = rank ? r->shape[rank - 1] : 1;
   int64_t step = rank ? r->strides[rank - 1] : 1;
   if (!r->elements) return;
@@ -129,7 +131,13 @@ static void copy_elements(const ExecutionTensor *tensor, uint8_t *elements, bool
     int64_t at = 0;
     for (unsigned i = 0; i + 1 < rank; i++)
       at += index[i] * r->strides[i];
-    for (int64_t i = 0; i < inner; i++, elements += size) {
+    for (int64_t i = 0; i < inner && !size; i++, n++) {
+      uint64_t there = (uint64_t)(at + i * step);
+      const void *from = gather ? tensor->data : elements;
+      number_set_bits(type, number_get_bits(type, from, gather ? there : n), gather ? elements : tensor->data,
+                      gather ? n : there);
+    }
+    for (int64_t i = 0; i < inner && size; i++, elements += size) {
       uint8_t *memory = tensor->data + (at + i * step) * size;
       memcpy(gather ? elements : memory, gather ? memory : elements, size);
     }

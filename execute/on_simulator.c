@@ -29,9 +29,10 @@ static void define(uint64_t *bits, uint64_t from, uint64_t to, bool defined)
 static uint64_t *nothing_defined(const ResolvedTensor *r)
 {
   uint64_t *bits = g_malloc0(SIM_DEFINED_BYTES(r->bytes));
-  const unsigned size = number_bytes(r->tensor->type), rank = r->tensor->rank;
+  const unsigned rank = r->tensor->rank;
   int64_t index[PLAN_MAX_RANK] = {0};
-  if (r->elements * size == r->bytes) return bits;
+  if (number_bytes_of(r->tensor->type, r->elements) == r->bytes) return bits;
+  const unsigned size = number_bytes(r->tensor->type);
   define(bits, 0, r->bytes, true);
   for (uint64_t n = 0; n < r->elements; n++) {
     int64_t at = 0;

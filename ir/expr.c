@@ -205,7 +205,7 @@ static bool fold_call(const char *name, IrExpr *const *arguments, unsigned n, in
     NumberType type;
     if (!number_parse(arguments[0]->name, &type)) return false;
     if (!strcmp(name, "bits")) *result = number_bits(type);
-    if (!strcmp(name, "bytes")) *result = number_bytes(type);
+    if (!strcmp(name, "bytes")) *result = (int64_t)number_bytes_of(type, 1);
     return !strcmp(name, "bits") || !strcmp(name, "bytes");
   }
   if (n != 2 || arguments[0]->kind != EXPR_INT || arguments[1]->kind != EXPR_INT) return false;

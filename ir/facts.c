@@ -150,7 +150,7 @@ unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrEx
   int inner = ir_contiguous_dim(tensor);
   if (inner < 0) return 1;
   unsigned vector = tensor->align ? MAX(1, number_elements(tensor->element, MIN(16u, tensor->align))) : 1;
-  vector = MIN(vector, MAX(1, lowest_bit(step, 16)));
+  vector = MIN(vector, MAX(1, lowest_bit(step, 32)));
   int64_t extent;
   for (unsigned d = 0; d < tensor->rank; d++) {
     if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1 && (int)d != inner)
@@ -175,7 +175,8 @@ bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, co
     if ((int)d == inner) continue;
     if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1)
       continue; /* the launcher writes any legal stride */
-    unsigned multiple = stride_multiple(function, tensor, d, engine->stride_multiple);
+    unsigned limit = number_elements(tensor->element, engine->stride_multiple),
+             multiple = stride_multiple(function, tensor, d, MAX(1, limit));
     if (number_bytes_of(tensor->element, multiple) < engine->stride_multiple) return false;
   }
   return true;

@@ -393,10 +393,10 @@ static bool read_element(Reader *reader, IrType *type)
         candidates[i] = number_name(i);
       static const char *const others[] = {"tile", "tensor", "predicate", "cursor", NULL};
       memcpy(candidates + NUMBER_TYPE_COUNT, others, sizeof others);
-      g_autofree char *hint =
-          number_is_packed(name)
-              ? g_strdup("types whose elements share bytes are not supported: u8 moves the bytes as they are")
-              : read_nearest(name, candidates);
+      g_autofree char *hint = number_is_unserved(name)
+                                  ? g_strdup("of types whose elements share bytes only s4, u4 and e2m1 are "
+                                             "supported: u8 moves the bytes as they are")
+                                  : read_nearest(name, candidates);
       return read_fail(reader, &token->mark, "unknown-type", hint, "`%s` is not a type", name);
     }
   } else {

@@ -691,8 +691,35 @@ static void check_tiles(Verifier *verifier, const IrOp *op)
   if (scheduler) verify_scheduler(verifier, op, scheduler);
 }
 
+/* Elements that only memory has: of 4 bits, and powers of two. */
+static bool is_stored_only(const IrType *type)
+{
+  bool elements = type->kind == TYPE_TILE || type->kind == TYPE_SCALAR;
+  return elements && !type->element_parameter &&
+         (number_is_packed(type->element) || type->element == NUMBER_E8M0);
+}
+
+/* They are loaded, or read from a slot, and cast. */
+static void check_stored_only(Verifier *verifier, const IrOp *op)
+{
+  const bool brings = op->code == OP_FILL || op->code == OP_COPY,
+             loads = op->code == OP_LOAD || op->code == OP_GATHER || op->code == OP_GET;
+  bool fits = true;
+  for (unsigned i = 0; i < op->n_results && !loads; i++)
+    fits = fits && !is_stored_only(&op->results[i]->type);
+  for (unsigned i = 0; i < op->n_operands && !loads && !brings && op->code != OP_CAST; i++) {
+    IrType type = type_of(verifier, op->operands[i]);
+    fits = fits && !is_stored_only(&type);
+  }
+  if (!fits)
+    fault(verifier, op, "element-type",
+          "`%s` takes and gives no elements that only memory has (s4, u4, e2m1, e8m0): cast them",
+          ir_op_info(op->code)->name);
+}
+
 void verify_op_rules(Verifier *verifier, const IrOp *op)
 {
+  check_stored_only(verifier, op);
   if (verifier->module->level == IR_THREAD) check_thread(verifier, op);
   if (ir_op_effects(op->code) & EFFECT_UPDATE) check_written(verifier, op, op->operands[0]);
   if (ir_op_is_elementwise(op->code)) {

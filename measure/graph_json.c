@@ -21,10 +21,9 @@ static json_t *data_json(const GraphTensor *tensor)
   json_t *list = json_array();
   const uint8_t *data = tensor->data;
   for (size_t i = 0; i < tensor->n_elements; i++) {
-    const void *element = data + number_bytes_of(tensor->type, i);
     json_array_append_new(list, tensor->type == NUMBER_S64
-                                    ? json_integer(*(const int64_t *)element)
-                                    : json_real(number_to_double(tensor->type, element)));
+                                    ? json_integer((int64_t)number_get_bits(tensor->type, data, i))
+                                    : json_real(number_read(tensor->type, data, i)));
   }
   return list;
 }

@@ -102,7 +102,7 @@ static void check_map(Check *check, const PlanArgument *argument)
   }
   int64_t inner;
   if (map->swizzle && symbolic_is_constant(map->box[0], &inner) &&
-      inner * number_bytes(map->element) > map->swizzle)
+      number_bytes_of(map->element, (uint64_t)inner) > map->swizzle)
     fault(check, "tensor map `%s`: the inner box is wider than the swizzle", argument->name);
 }
 

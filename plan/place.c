@@ -71,8 +71,8 @@ static bool is_dense(Plan *plan, const PlanTensor *tensor)
 static const Symbolic *span_bytes(Plan *plan, const PlanTensor *tensor)
 {
   Arena *arena = plan->arena;
-  const Symbolic *size = symbolic_constant(arena, number_bytes(tensor->type)), *span = size;
-  if (is_dense(plan, tensor)) {
+  const Symbolic *size = symbolic_constant(arena, (int64_t)number_bytes_of(tensor->type, 1)), *span = size;
+  if (is_dense(plan, tensor) && !number_is_packed(tensor->type)) {
     for (unsigned i = 0; i < tensor->rank; i++)
       span = symbolic_mul(arena, span, tensor->shape[i]);
     return span;

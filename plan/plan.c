@@ -62,7 +62,7 @@ PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, N
                          .kind = kind,
                          .type = type,
                          .rank = rank,
-                         .align = MAX(align, number_bytes(type))};
+                         .align = MAX(align, (unsigned)number_bytes_of(type, 1))};
   if (rank > PLAN_MAX_RANK) g_error("plan: rank %u", rank);
   const Symbolic *stride = symbolic_constant(plan->arena, 1);
   for (unsigned i = rank; i-- > 0;) {

@@ -143,12 +143,11 @@ static bool are_integers_wide(const Value *reference, const double *errors)
 static Comparison compare_integers(const Tensor *out, const Value *reference, const double *errors)
 {
   Comparison result = {.wide = errors && are_integers_wide(reference, errors)};
-  unsigned size = number_bytes(out->type);
   for (size_t i = 0; i < out->n; i++) {
     if (errors && errors[i] > 0) result.undetermined++;
-    if (!memcmp(out->data + i * size, &reference->integers[i], size)) continue;
-    double difference =
-        fabs(number_to_double(out->type, out->data + i * size) - (double)reference->integers[i]);
+    uint64_t bits = number_get_bits(out->type, out->data, i);
+    if (bits == ((uint64_t)reference->integers[i] & UINT64_MAX >> (64 - number_bits(out->type)))) continue;
+    double difference = fabs(number_read(out->type, out->data, i) - (double)reference->integers[i]);
     if (errors && difference <= errors[i]) continue;
     if (!result.error || difference > result.max_abs) result.worst = i;
     result.max_abs = fmax(result.max_abs, difference);
@@ -209,7 +208,7 @@ static void compare_element(Pass *pass, size_t i, double block, Sums *sums, Comp
 {
   const Allowance *a = pass->allowance;
   const Tensor *out = pass->out;
-  double x = number_to_double(out->type, out->data + i * number_bytes(out->type));
+  double x = number_read(out->type, out->data, i);
   double y = pass->reference->floats[i], error = error_at(a, i), d = fabs(x - y);
   bool undetermined = isfinite(y) && is_undetermined(a, y, block, error);
   c->undetermined += undetermined;

@@ -55,7 +55,7 @@ static void compute(const ReferenceCall *call, const Factor *scale, const Factor
   int64_t offset = zero->value && zero->value->integers ? zero->value->integers[zero_at] : 0;
   if (out->integers)
     out->integers[i] = quantized_integer(value / factor, offset, call->result);
-  else if (number_bits(call->result) == 8)
+  else if (number_is_small_float(call->result))
     out->floats[i] = quantized_float(call, value / factor);
   else
     out->floats[i] = (value - (double)offset) * factor;

@@ -11,7 +11,8 @@ Tensor *tensor_new(const char *name, NumberType type, unsigned rank, const int64
   for (unsigned i = 0; fits && i < rank; i++)
     fits = shape[i] >= 0 && (empty || !__builtin_mul_overflow(n, (size_t)shape[i], &n));
   if (empty) n = 0;
-  fits = fits && !__builtin_mul_overflow(n, (size_t)number_bytes(type), &bytes) && bytes <= G_MAXSSIZE;
+  fits = fits && n <= G_MAXSSIZE / sizeof(uint64_t);
+  if (fits) bytes = number_bytes_of(type, n);
   uint8_t *data = fits ? g_try_malloc0(MAX(bytes, 1)) : NULL;
   if (!data) {
     error_set(error, ERROR_INPUT, NULL, "too-large", NULL, "tensor `%s` does not fit into memory", name);
@@ -61,20 +62,18 @@ static void normal_pair(const uint32_t words[4], double normal[2])
 static void fill_pair(Tensor *tensor, uint64_t seed, unsigned index, double scale, size_t first)
 {
   uint32_t words[4];
-  double normal[2];
-  unsigned size = number_bytes(tensor->type);
+  double normal[2] = {0};
   NumberClass class = number_class(tensor->type);
   philox(seed, index, first / 2, words);
   if (class == NUMBER_FLOAT) normal_pair(words, normal);
   for (unsigned i = 0; i < 2 && first + i < tensor->n; i++) {
-    uint8_t *element = tensor->data + (first + i) * size;
     uint64_t bits = words[i] | (uint64_t)words[i + 2] << 32;
-    if (class == NUMBER_FLOAT)
-      number_from_double(tensor->type, scale * normal[i], true, element);
-    else if (class == NUMBER_BOOLEAN)
-      *element = bits & 1;
+    double value = scale * normal[i];
+    if (class == NUMBER_FLOAT) /* scales have no sign */
+      number_write(tensor->type, tensor->type == NUMBER_E8M0 ? fabs(value) : value, true, tensor->data,
+                   first + i);
     else
-      memcpy(element, &bits, size);
+      number_set_bits(tensor->type, class == NUMBER_BOOLEAN ? bits & 1 : bits, tensor->data, first + i);
   }
 }
 
@@ -121,7 +120,7 @@ void tensor_fill_range(Tensor *tensor, uint64_t seed, unsigned index, int64_t lo
     philox(seed, index, i / 2, words);
     uint64_t bits = words[i % 2] | (uint64_t)words[i % 2 + 2] << 32;
     int64_t value = low + (int64_t)(bits % span);
-    memcpy(tensor->data + i * number_bytes(tensor->type), &value, number_bytes(tensor->type));
+    number_set_bits(tensor->type, (uint64_t)value, tensor->data, i);
   }
 }
 

@@ -8,7 +8,7 @@
 
 #define TENSOR_MAX_RANK 9
 
-/* Dense, row-major, elements as they lie in memory and on disk (little-endian). */
+/* Dense, row-major, elements as they lie in memory and on disk (little-endian; of 4 bits two a byte, low first). */
 typedef struct Tensor {
   char *name;
   NumberType type;
@@ -28,7 +28,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Tensor, tensor_free)
 
 /* Philox4x32-10: four random words of a counter block of a stream. */
 void philox(uint64_t seed, uint32_t stream, uint64_t block, uint32_t words[4]);
-/* Default data: floats N(0, scale^2) rounded to the type, integers over the full range, bool 0 or 1. index:
+/* Default data: floats N(0, scale^2) rounded to the type, integers over the full range, bool 0 or 1; e8m0, which has no
+ * sign, of their magnitude. index:
  * the place of the tensor among the graph's inputs. */
 void tensor_fill_random(Tensor *tensor, uint64_t seed, unsigned index, double scale);
 /* Integers low .. high - 1, for inputs that are indices. */

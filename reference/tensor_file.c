@@ -23,7 +23,8 @@ static const struct {
     {NUMBER_F64, "F64", "<f8"},  {NUMBER_F32, "F32", "<f4"},     {NUMBER_F16, "F16", "<f2"},
     {NUMBER_BF16, "BF16", NULL}, {NUMBER_E4M3, "F8_E4M3", NULL}, {NUMBER_E5M2, "F8_E5M2", NULL},
     {NUMBER_S8, "I8", "|i1"},    {NUMBER_U8, "U8", "|u1"},       {NUMBER_S32, "I32", "<i4"},
-    {NUMBER_S64, "I64", "<i8"},  {NUMBER_BOOL, "BOOL", "|b1"},
+    {NUMBER_S64, "I64", "<i8"},  {NUMBER_BOOL, "BOOL", "|b1"},   {NUMBER_S4, "I4", NULL},
+    {NUMBER_U4, "U4", NULL},     {NUMBER_E2M1, "F4", NULL},      {NUMBER_E8M0, "F8_E8M0", NULL},
 };
 
 static const char *spelling(NumberType type, bool npy)

@@ -42,6 +42,8 @@ void value_free(Value *value)
 int64_t reference_wrap(NumberType type, int64_t value)
 {
   switch (type) {
+  case NUMBER_S4: return (int8_t)((uint64_t)value << 4) >> 4;
+  case NUMBER_U4: return value & 15;
   case NUMBER_S8: return (int8_t)value;
   case NUMBER_U8: return (uint8_t)value;
   case NUMBER_S16: return (int16_t)value;
@@ -53,23 +55,20 @@ int64_t reference_wrap(NumberType type, int64_t value)
   }
 }
 
-static int64_t load_integer(NumberType type, const uint8_t *element)
+static int64_t load_integer(const Tensor *tensor, size_t i)
 {
-  uint64_t bits = 0;
-  memcpy(&bits, element, number_bytes(type));
-  return reference_wrap(type, (int64_t)bits);
+  return reference_wrap(tensor->type, (int64_t)number_get_bits(tensor->type, tensor->data, i));
 }
 
 Value *value_from_tensor(const Tensor *tensor, GError **error)
 {
   Value *value = value_new(tensor->type, tensor->rank, tensor->shape, error);
   if (!value) return NULL;
-  unsigned size = number_bytes(tensor->type);
   for (size_t i = 0; i < value->n; i++)
     if (value->floats)
-      value->floats[i] = number_to_double(tensor->type, tensor->data + i * size);
+      value->floats[i] = number_read(tensor->type, tensor->data, i);
     else
-      value->integers[i] = load_integer(tensor->type, tensor->data + i * size);
+      value->integers[i] = load_integer(tensor, i);
   return value;
 }
 
@@ -77,12 +76,11 @@ Tensor *value_to_tensor(const Value *value, const char *name, GError **error)
 {
   Tensor *tensor = tensor_new(name, value->type, value->rank, value->shape, error);
   if (!tensor) return NULL;
-  unsigned size = number_bytes(value->type);
   for (size_t i = 0; i < value->n; i++)
     if (value->floats)
-      number_from_double(value->type, value->floats[i], false, tensor->data + i * size);
+      number_write(value->type, value->floats[i], false, tensor->data, i);
     else
-      memcpy(tensor->data + i * size, &value->integers[i], size);
+      number_set_bits(value->type, (uint64_t)value->integers[i], tensor->data, i);
   return tensor;
 }
 

@@ -251,8 +251,9 @@ static void emit_arguments(Emitter *e, GString *out)
     const IrArgument *a = &arguments[i];
     g_string_append(out, i ? ",\n    " : "\n    ");
     if (a->kind == ARGUMENT_POINTER)
-      g_string_append_printf(out, ".param .u64 .ptr .global .align %u arg_%s",
-                             MAX(a->tensor->type.align, number_bytes(a->tensor->type.element)), a->name);
+      g_string_append_printf(
+          out, ".param .u64 .ptr .global .align %u arg_%s",
+          MAX(a->tensor->type.align, (unsigned)number_bytes_of(a->tensor->type.element, 1)), a->name);
     else if (a->kind == ARGUMENT_SCALAR)
       g_string_append_printf(out, ".param .%s arg_%s", number_name(a->type), a->name);
     else

@@ -4,13 +4,14 @@
 
 typedef struct CostGemm { /* extents; batches merge into one number */
   int64_t batches, m, n, k;
-  unsigned a_bytes, b_bytes, out_bytes; /* of an element */
-  NumberType type;                      /* of the operands: which peak counts */
-  unsigned sms;                         /* SMs the kernel may use */
-  bool a_straddles, b_straddles;        /* rows of the operand start beside multiples of a sector, */
-  bool out_straddles;                   /* and those of the result */
-  unsigned a_lines, b_lines;            /* what rows begin at multiples of, up to a line of 128 bytes */
-  double operations;                    /* of the epilogue, for each output (steps_operations) */
+  double a_bytes, b_bytes; /* of an element */
+  unsigned out_bytes;
+  NumberType type;               /* of the operands: which peak counts */
+  unsigned sms;                  /* SMs the kernel may use */
+  bool a_straddles, b_straddles; /* rows of the operand start beside multiples of a sector, */
+  bool out_straddles;            /* and those of the result */
+  unsigned a_lines, b_lines;     /* what rows begin at multiples of, up to a line of 128 bytes */
+  double operations;             /* of the epilogue, for each output (steps_operations) */
 } CostGemm;
 
 typedef struct CostTile {
@@ -28,7 +29,7 @@ typedef struct CostTile {
   bool threads_copy;      /* and warps multiply; else TMA and warpgroup MMAs */
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */
-  bool widens;            /* A has 8 bits, and is widened there */
+  bool widens;            /* A has 8 bits or 4, and is widened there */
   bool widens_across;     /* and it lies across k */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
   unsigned warpgroups_n;  /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */

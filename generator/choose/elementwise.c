@@ -12,7 +12,7 @@ static unsigned widest_element(const FusedOperator *op)
   unsigned bytes = 1;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) || elementwise_scatters(op, i))
-      bytes = MAX(bytes, number_bytes(op->inputs[i].tensor->type));
+      bytes = MAX(bytes, (unsigned)number_bytes_of(op->inputs[i].tensor->type, 1));
   for (unsigned i = 0; i < op->n_outputs; i++)
     bytes = MAX(bytes, number_bytes(op->outputs[i].tensor->type));
   return bytes;

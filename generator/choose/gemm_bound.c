@@ -51,8 +51,8 @@ unsigned gemm_slot_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
   unsigned alignment = candidate->group ? shared_alignment(problem->gpu, true) : 1;
-  unsigned a = candidate->bm * candidate->bk * number_bytes(gemm_stored(gemm, false)),
-           b = candidate->bn * candidate->bk * number_bytes(gemm_stored(gemm, true));
+  unsigned a = (unsigned)number_bytes_of(gemm_stored(gemm, false), (uint64_t)candidate->bm * candidate->bk),
+           b = (unsigned)number_bytes_of(gemm_stored(gemm, true), (uint64_t)candidate->bn * candidate->bk);
   a = (a + alignment - 1) / alignment * alignment *
       (candidate->swapped ? gemm_products(problem) : 1); /* weights of each */
   b = (b + alignment - 1) / alignment * alignment;

@@ -23,7 +23,7 @@ static bool require_operand(const Problem *problem, Choice *choice, const GraphT
                             const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner,
                             unsigned multiple)
 {
-  unsigned vector = multiple / number_bytes(tensor->type);
+  unsigned vector = number_elements(tensor->type, multiple);
   if (!choose_require_multiple(problem, choice, leading, vector)) return false;
   for (unsigned i = 0; i < gemm_of(problem->op)->n_batch; i++)
     if (!choose_require_multiple(problem, choice, batches[i], vector)) return false;

@@ -118,9 +118,8 @@ bool choose_require_align(const Problem *problem, Choice *choice, const GraphTen
   choice->align = align;
   if (tensor->align >= align) return true;
   /* a view's address is that of the tensor, whose name it has, and what lies before it */
-  unsigned element = number_bytes(tensor->type);
-  if (tensor->begins && align > element &&
-      !choose_require_multiple(problem, choice, tensor->begins, align / element))
+  if (tensor->begins && align > number_bytes_of(tensor->type, 1) &&
+      !choose_require_multiple(problem, choice, tensor->begins, number_elements(tensor->type, align)))
     return false;
   const Symbolic *condition =
       symbolic_binary(problem->arena, SYMBOLIC_GE, symbolic_align(problem->arena, tensor->name),

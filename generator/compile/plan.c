@@ -42,14 +42,23 @@ static const Symbolic *legal_stride(const KernelBuild *build, Arena *arena, cons
   return symbolic_mul(arena, step, symbolic_ceil_div(arena, bytes, step));
 }
 
+/* Of so many elements, which take whole bytes. */
+static const Symbolic *bytes_of(Arena *arena, NumberType type, const Symbolic *elements)
+{
+  if (number_is_packed(type)) return symbolic_ceil_div(arena, elements, symbolic_constant(arena, 2));
+  return symbolic_mul(arena, elements, symbolic_constant(arena, number_bytes(type)));
+}
+
 static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanTensorMap *map)
 {
   const IrType *tensor = &op->operands[0]->value->type;
   const IrExpr *box = ir_attribute_value(op, ATTR_BOX);
-  unsigned order[IR_MAX_RANK], bytes = number_bytes(tensor->element);
+  unsigned order[IR_MAX_RANK];
+  const bool packed = number_is_packed(tensor->element); /* the engine moves bytes */
+  const Symbolic *two = symbolic_constant(plan->arena, 2);
   map->rank = engine_order(tensor, order);
   map->mode = ir_map_is_tiled(op) ? PLAN_MAP_TILED : PLAN_MAP_IM2COL;
-  map->element = tensor->element;
+  map->element = packed ? NUMBER_U8 : tensor->element;
   map->swizzle = (unsigned)ir_attribute_int(op, ATTR_SWIZZLE, 0);
   for (unsigned i = 0; i < map->rank; i++) {
     unsigned d = order[i];
@@ -58,6 +67,10 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
     map->element_strides[i] = 1;
     map->dims[i] = kernel_symbolic(build, plan->arena, tensor->dims[d]);
     if (!map->box[i] || !map->dims[i]) return false;
+    if (packed && i == 0) {
+      map->box[i] = symbolic_ceil_div(plan->arena, map->box[i], two);
+      map->dims[i] = symbolic_ceil_div(plan->arena, map->dims[i], two);
+    }
     int64_t least, most; /* an empty tensor is never read, but the engine takes no extent of 0 */
     symbolic_range(map->dims[i], &build->graph->facts, &least, &most);
     if (least < 1)
@@ -65,7 +78,7 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
           symbolic_binary(plan->arena, SYMBOLIC_MAX, map->dims[i], symbolic_constant(plan->arena, 1));
     if (i == 0) continue;
     const Symbolic *stride = kernel_symbolic(build, plan->arena, tensor->strides[d]);
-    map->strides[i - 1] = symbolic_mul(plan->arena, stride, symbolic_constant(plan->arena, bytes));
+    map->strides[i - 1] = bytes_of(plan->arena, tensor->element, stride);
     /* a dimension of extent 1 is never stepped along; its stride must only be legal, so it takes its
      * neighbour's */
     bool single = ir_expr_is_int(tensor->dims[d], &one) && one == 1;
@@ -108,8 +121,7 @@ static bool fill_arguments(const KernelBuild *build, Plan *plan, PlanVariant *va
     const Symbolic *value = NULL, *offset = NULL;
     bool ok = true;
     if (tensor && tensor->begins && !symbolic_equals(tensor->begins, 0))
-      offset = symbolic_mul(plan->arena, tensor->begins,
-                            symbolic_constant(plan->arena, number_bytes(tensor->type)));
+      offset = bytes_of(plan->arena, tensor->type, tensor->begins);
     switch (argument->kind) {
     case ARGUMENT_POINTER:
       ok = planned && plan_add_pointer(plan, variant, argument->name, planned, offset);

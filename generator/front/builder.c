@@ -36,7 +36,7 @@ static GraphTensor *add_tensor(GraphBuilder *b, const GraphTensorSpec *spec, Gra
   }
   bool ok = spec->has_type && spec->rank != GRAPH_RANK_UNKNOWN;
   tensor->type = ok ? spec->type : TYPE_UNKNOWN;
-  tensor->align = spec->has_type ? number_bytes(spec->type) : 1;
+  tensor->align = spec->has_type ? (unsigned)number_bytes_of(spec->type, 1) : 1;
   return tensor;
 }
 

@@ -43,8 +43,8 @@ char *builder_suggest(const char *name, const char *const *candidates, const cha
 bool graph_builder_type(GraphBuilder *b, const char *name, const Mark *mark, NumberType *type,
                         unsigned *foreign)
 {
-  static const char *const ours[] = {"f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2",
-                                     "s8",  "u8",  "s32",  "s64", "bool", NULL};
+  static const char *const ours[] = {"f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8",
+                                     "s32", "s64", "bool", "s4",  "u4",   "e2m1", "e8m0", NULL};
   bool parsed = number_parse(name, type);
   for (unsigned i = 0; parsed && ours[i]; i++)
     if (!strcmp(number_name(*type), ours[i])) return true;

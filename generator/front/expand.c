@@ -146,7 +146,7 @@ static GraphTensor *new_constant(Expansion *at, const char *part, NumberType typ
 {
   GraphTensor *tensor = new_tensor(at, part, TENSOR_CONSTANT);
   tensor->type = type;
-  tensor->align = number_bytes(type);
+  tensor->align = (unsigned)number_bytes_of(type, 1);
   tensor->n_elements = n;
   tensor->rank = rank;
   tensor->shape[0] = symbolic_constant(expand_arena(at), (int64_t)n);
@@ -325,6 +325,7 @@ static void replace(Expansion *at, GraphTensor *tensor, GraphTensor *output)
   output->data = tensor->data;
   output->n_elements = tensor->n_elements;
   output->offered = tensor->offered;
+  if (tensor->blocks) output->blocks = tensor->blocks;
 }
 
 void expand_give(Expansion *at, unsigned i, GraphTensor *tensor)

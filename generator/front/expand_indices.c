@@ -262,6 +262,10 @@ static GraphTensor *apart(Expansion *at, const char *part, GraphTensor *x, unsig
                           const Symbolic *blocks, const Symbolic *within)
 {
   const Symbolic *shape[GRAPH_MAX_RANK + 1];
+  const GraphNode *cast = x->producer;
+  if (cast && cast->op->id == ONNX_Cast &&
+      number_is_packed(cast->inputs[0]->type)) /* one kernel reads and casts */
+    return expand_cast(at, part, apart(at, part, cast->inputs[0], axis, blocks, within), x->type);
   for (unsigned d = 0; d <= x->rank; d++)
     shape[d] = d < axis ? x->shape[d] : d == axis ? blocks : d == axis + 1 ? within : x->shape[d - 1];
   return expand_reshape(at, part, x, shape, x->rank + 1);
@@ -420,8 +424,45 @@ void expand_quantize_blocks(Expansion *at)
   quantize_blocks(at, ONNX_QuantizeLinear);
 }
 
+/* Elements of 4 bits as those of 8, and scales that are powers of two as f32, all of them the same numbers: what is left is known of
+ * these. */
+static void dequantize_widened(Expansion *at)
+{
+  const GraphNode *node = expand_written(at);
+  const GraphAttribute *axis = graph_attribute_find(node, "axis"),
+                       *size = graph_attribute_find(node, "block_size"),
+                       *shape = graph_attribute_find(node, "block_shape"),
+                       *asked = graph_attribute_find(node, "output_dtype");
+  GraphTensor *x = expand_input(at, 0), *scale = expand_input(at, 1),
+              *zero = node->n_inputs > 2 ? expand_input(at, 2) : NULL;
+  const NumberType wide = x->type == NUMBER_S4 ? NUMBER_S8 : x->type == NUMBER_U4 ? NUMBER_U8 : NUMBER_E4M3;
+  const int64_t type = asked && asked->integer != OPERATOR_NO_TYPE ? asked->integer : scale->type;
+  if (number_is_packed(x->type)) {
+    x = expand_cast(at, "wide", x, wide);
+    zero = zero ? expand_cast(at, "wide_zeros", zero, wide) : NULL;
+  }
+  if (scale->type == NUMBER_E8M0) scale = expand_cast(at, "powers", scale, NUMBER_F32);
+  if (expand_failed(at)) return;
+  ExpandNode spec = {ONNX_DequantizeLinear,
+                     "elements",
+                     zero ? 3 : 2,
+                     {x, scale, zero},
+                     .attributes = {{"output_dtype", type},
+                                    {axis ? "axis" : NULL, axis ? axis->integer : 0},
+                                    {size ? "block_size" : NULL, size ? size->integer : 0}}};
+  if (shape && shape->given)
+    spec.attributes[3] = (ExpandAttribute){"block_shape", .integers = shape->integers, .n = shape->n};
+  GraphTensor *y = expand_node(at, &spec);
+  if (!expand_failed(at)) expand_give(at, 0, y);
+}
+
 void expand_dequantize_blocks(Expansion *at)
 {
+  const bool packed = number_is_packed(expand_input(at, 0)->type);
+  if (packed || expand_input(at, 1)->type == NUMBER_E8M0) {
+    dequantize_widened(at);
+    return;
+  }
   const GraphAttribute *shape = graph_attribute_find(expand_written(at), "block_shape");
   int64_t sizes[GRAPH_MAX_RANK];
   if (shape && shape->given) {

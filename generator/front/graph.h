@@ -55,7 +55,7 @@ typedef struct GraphTensor {
    * are not, or too many. */
   const Symbolic *const *values;
   bool offered;      /* known by a GraphOffer only, or computed from such: for those who must know */
-  const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
+  const void *data;  /* CONSTANT written in the description: row-major, as in memory; else NULL */
   size_t n_elements; /* CONSTANT: its shape is known */
   const char *file;  /* CONSTANT in a file: path, relative ones already joined to the description's folder */
   bool

@@ -39,6 +39,9 @@ static bool onnx_wants_one_type(const GraphNode *node, unsigned i, unsigned j)
   return variable && variable == onnx_input(node->onnx, j).variable;
 }
 
+/* What scales of DequantizeLinear may be besides floats: powers of two. */
+#define POWER_TYPES TYPE_BIT(E8M0)
+
 /* Input i has a type of the set. */
 static bool check_type(Inference *at, unsigned i, TypeMask mask)
 {
@@ -55,6 +58,16 @@ static bool check_type(Inference *at, unsigned i, TypeMask mask)
   return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", hint,
                       "%s does not take %s: `%s` is %s", at->node->op->name, number_name(input->type),
                       input->name, number_name(input->type));
+}
+
+/* Elements that share bytes, and powers of two, are read, but no kernel writes them. */
+static bool infer_cast_type(Inference *at, NumberType *type)
+{
+  *type = (NumberType)graph_attribute(at->node, "to")->integer;
+  if (!check_type(at, 0, at->node->op->types | OPERATOR_PACKED | POWER_TYPES)) return false;
+  if (!((OPERATOR_PACKED | POWER_TYPES) >> *type & 1)) return true;
+  return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->mark, "unsupported-type", NULL,
+                      "%s to %s is not supported", at->node->op->name, number_name(*type));
 }
 
 /* f32 and tf32 share their storage; together they are f32. */
@@ -116,13 +129,6 @@ static bool infer_product_type(Inference *at, NumberType *type)
   return true;
 }
 
-static bool infer_cast_type(Inference *at, NumberType *type)
-{
-  const GraphAttribute *to = graph_attribute(at->node, "to");
-  *type = (NumberType)to->integer;
-  return check_type(at, 0, at->node->op->types);
-}
-
 static NumberType output_type(const GraphNode *node, NumberType otherwise)
 {
   const GraphAttribute *asked = graph_attribute_find(node, "output_dtype");
@@ -163,7 +169,7 @@ static bool infer_quantize_type(Inference *at, NumberType *type)
 static bool infer_dequantize_type(Inference *at, NumberType *type)
 {
   GraphNode *node = at->node;
-  if (!check_type(at, 0, node->op->types) || !check_type(at, 1, SCALE_TYPES)) return false;
+  if (!check_type(at, 0, node->op->types) || !check_type(at, 1, SCALE_TYPES | POWER_TYPES)) return false;
   *type = output_type(node, node->inputs[1]->type);
   return check_result(at, *type, SCALE_TYPES) && check_zero_point(at, node->inputs[0]->type);
 }
@@ -222,7 +228,10 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_DEQUANTIZE: return infer_dequantize_type(at, type);
   case TYPE_RULE_REDUCE:
     *type = node->inputs[0]->type;
-    return check_type(at, 0, node->op->types) && (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
+    return check_type(at, 0,
+                      operator_keeps_order(node->op) ? node->op->types | OPERATOR_PACKED | POWER_TYPES
+                                                     : node->op->types) &&
+           (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
   case TYPE_RULE_PLACE: *type = NUMBER_S32; return check_type(at, 0, node->op->types);
   case TYPE_RULE_ARG: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
   case TYPE_RULE_PAD:
@@ -654,7 +663,7 @@ static void give(Inference *at, GraphTensor *tensor, NumberType type, const Shap
   tensor->type = type;
   tensor->rank = shape->rank;
   memcpy(tensor->shape, shape->dims, sizeof shape->dims);
-  tensor->align = number_bytes(type);
+  tensor->align = (unsigned)number_bytes_of(type, 1);
   graph_row_major(at->graph->arena, tensor);
 }
 
@@ -677,10 +686,12 @@ static bool is_complete(const GraphNode *node)
   return true;
 }
 
-/* A scale for each block of elements along an axis: expanded as functions are. */
+/* A scale for each block of elements along an axis, elements that share bytes, scales that are powers of two: expanded as functions
+ * are. */
 static bool has_blocks(const GraphNode *node)
 {
   if (node->op->shape_rule != SHAPE_RULE_QUANTIZE) return false;
+  if (number_is_packed(node->inputs[0]->type) || node->inputs[1]->type == NUMBER_E8M0) return true;
   const GraphAttribute *blocks = graph_attribute_find(node, "block_size");
   const GraphAttribute *shape = graph_attribute_find(node, "block_shape");
   return (blocks && blocks->integer) || (shape && shape->given);

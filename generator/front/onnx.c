@@ -76,6 +76,7 @@ static const struct {
     {5, NUMBER_S16, false},  {6, NUMBER_S32, true},   {7, NUMBER_S64, true},   {9, NUMBER_BOOL, true},
     {10, NUMBER_F16, true},  {11, NUMBER_F64, true},  {12, NUMBER_U32, false}, {13, NUMBER_U64, false},
     {16, NUMBER_BF16, true}, {17, NUMBER_E4M3, true}, {19, NUMBER_E5M2, true}, {1, NUMBER_TF32, true},
+    {21, NUMBER_U4, true},   {22, NUMBER_S4, true},   {23, NUMBER_E2M1, true}, {24, NUMBER_E8M0, true},
 };
 
 unsigned onnx_type_number(NumberType type)

@@ -61,6 +61,8 @@ typedef struct OperatorAttribute {
 typedef unsigned TypeMask; /* bit NumberType */
 #define TYPE_BIT(type) (1u << NUMBER_##type)
 
+/* Elements that share bytes: they are cast, or dequantised, as they are read. */
+#define OPERATOR_PACKED   (TYPE_BIT(S4) | TYPE_BIT(U4) | TYPE_BIT(E2M1))
 #define OPERATOR_INTEGERS (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(S32) | TYPE_BIT(S64))
 
 /* How the output types follow from the inputs'. */
@@ -158,6 +160,12 @@ const Operator *operator_table(unsigned *n);
 const Operator *operator_find(const char *domain, const char *name, unsigned opset, const Operator **newer);
 /* Newest row of an id. */
 const Operator *operator_of(OperatorId id);
+/* Does it give the same elements in the same order, in another shape? */
+static inline bool operator_keeps_order(const Operator *op)
+{
+  return op->shape_rule == SHAPE_RULE_RESHAPE || op->shape_rule == SHAPE_RULE_FLATTEN ||
+         op->shape_rule == SHAPE_RULE_SQUEEZE || op->shape_rule == SHAPE_RULE_UNSQUEEZE;
+}
 /* Our operators' names and all of ONNX's, NULL-terminated. */
 const char *const *operator_names(void);
 const char *const *operator_onnx_names(void);

@@ -45,10 +45,13 @@ static bool read_numbers(OnnxReader *reader, const OnnxMessage *message, OnnxFie
   const bool is_float = field == ONNX_Tensor_float_data || field == ONNX_Tensor_double_data ||
                         field == ONNX_Attribute_f || field == ONNX_Attribute_floats;
   g_autoptr(Arena) arena = arena_new();
-  size_t n = 0, size = number_bytes(tensor->type);
+  const bool packed = number_is_packed(tensor->type); /* two elements a number */
+  const NumberType type = packed ? NUMBER_U8 : tensor->type;
+  const size_t wanted = packed ? number_bytes_of(tensor->type, tensor->n_elements) : tensor->n_elements;
+  size_t n = 0, size = number_bytes(type);
   const double *numbers = is_float ? onnx_numbers(arena, message, field, &n) : NULL;
   const int64_t *integers = is_float ? NULL : onnx_integers(arena, message, field, &n);
-  if (n != tensor->n_elements) {
+  if (n != wanted) {
     graph_builder_report(reader->builder, ERROR_INPUT, mark, "shape", NULL,
                          "%zu values for constant `%s` of %zu elements", n, tensor->name, tensor->n_elements);
     return false;
@@ -56,8 +59,8 @@ static bool read_numbers(OnnxReader *reader, const OnnxMessage *message, OnnxFie
   uint8_t *bytes = arena_alloc(reader->arena, n * size);
   for (size_t i = 0; i < n; i++) {
     if (is_float)
-      number_from_double(tensor->type, numbers[i], false, bytes + i * size);
-    else if (!set_integer(tensor->type, integers[i], bytes + i * size)) {
+      number_from_double(type, numbers[i], false, bytes + i * size);
+    else if (!set_integer(type, integers[i], bytes + i * size)) {
       graph_builder_report(reader->builder, ERROR_INPUT, mark, "out-of-range", NULL,
                            "%" G_GINT64_FORMAT " does not fit into %s", integers[i],
                            number_name(tensor->type));
@@ -80,11 +83,11 @@ static OnnxField field_of(NumberType type)
 /* Bytes as they lie in the file; copied where elements would not be aligned. */
 static void read_raw(OnnxReader *reader, const OnnxValue *raw, GraphTensor *tensor, const Mark *mark)
 {
-  size_t size = number_bytes(tensor->type);
-  if (raw->length / size != tensor->n_elements || raw->length % size) {
+  size_t size = number_bytes_of(tensor->type, 1);
+  if (raw->length != number_bytes_of(tensor->type, tensor->n_elements)) {
     graph_builder_report(reader->builder, ERROR_INPUT, mark, "shape", NULL,
-                         "%zu bytes for constant `%s`, which has %zu elements of %zu bytes", raw->length,
-                         tensor->name, tensor->n_elements, size);
+                         "%zu bytes for constant `%s`, which has %zu elements of %u bits", raw->length,
+                         tensor->name, tensor->n_elements, number_bits(tensor->type));
     return;
   }
   bool aligned = (uintptr_t)raw->at % MIN(size, MAX_ALIGN) == 0;
@@ -132,7 +135,7 @@ static void read_external(OnnxReader *reader, const OnnxMessage *message, GraphT
 {
   External external;
   GStatBuf status;
-  int64_t bytes = (int64_t)(tensor->n_elements * number_bytes(tensor->type)), size;
+  int64_t bytes = (int64_t)number_bytes_of(tensor->type, tensor->n_elements), size;
   if (!read_entries(message, &external)) {
     graph_builder_report(reader->builder, ERROR_INPUT, mark, "external-data", NULL,
                          "constant `%s`: location, offset or length of its data is missing or no number",

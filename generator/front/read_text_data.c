@@ -32,7 +32,7 @@ static bool read_special_float(const Node *node, double *value)
   return false;
 }
 
-static void read_integer_element(DataReader *data, Node *node, guint8 *element)
+static void read_integer_element(DataReader *data, Node *node, size_t place)
 {
   int64_t value;
   unsigned bits = number_bits(data->tensor->type);
@@ -47,9 +47,7 @@ static void read_integer_element(DataReader *data, Node *node, guint8 *element)
     bad_value(data, node);
     return;
   }
-  /* Little-endian, as everything in memory and on disk. */
-  for (unsigned i = 0; i < bits / 8; i++)
-    element[i] = (guint8)((uint64_t)value >> (8 * i));
+  number_set_bits(data->tensor->type, (uint64_t)value, data->bytes, place);
 }
 
 static void read_element(DataReader *data, Node *node)
@@ -60,19 +58,21 @@ static void read_element(DataReader *data, Node *node)
     data->n++; /* one too many: counted, not stored */
     return;
   }
-  guint8 *element = data->bytes + data->n++ * number_bytes(type);
+  size_t place = data->n++;
   if (number_class(type) == NUMBER_SIGNED || number_class(type) == NUMBER_UNSIGNED) {
-    read_integer_element(data, node, element);
+    read_integer_element(data, node, place);
     return;
   }
   bool truth = false, ok;
   if (number_class(type) == NUMBER_BOOLEAN) {
     ok = node_boolean(node, &truth, graph_builder_error(data->builder));
-    *element = truth;
+    number_set_bits(type, truth, data->bytes, place);
   } else {
     ok = read_special_float(node, &number) || node_number(node, &number, graph_builder_error(data->builder));
-    if (ok) number_from_double(type, number, false, element);
-    if (ok && isfinite(number) && !isfinite(number_to_double(type, element))) bad_value(data, node);
+    if (ok) number_write(type, number, false, data->bytes, place);
+    bool beyond = ok && number_is_packed(type) && fabs(number_read(type, data->bytes, place) - number) > 1;
+    if (ok && isfinite(number) && (beyond || !isfinite(number_read(type, data->bytes, place))))
+      bad_value(data, node);
   }
   if (!graph_builder_note(data->builder, ok)) data->ok = false;
 }
@@ -110,7 +110,7 @@ void text_data(GraphBuilder *b, Node *node, GraphTensor *tensor)
   /* A document cannot hold more elements than it has characters. */
   size_t capacity = MIN(tensor->n_elements, node->mark.source->length);
   DataReader data = {b, tensor, NULL, 0, capacity, true};
-  data.bytes = arena_alloc(graph_builder_arena(b), capacity * number_bytes(tensor->type));
+  data.bytes = arena_alloc(graph_builder_arena(b), number_bytes_of(tensor->type, capacity) + 1);
   read_elements(&data, node, 0);
   if (!data.ok) return;
   if (data.n != tensor->n_elements)

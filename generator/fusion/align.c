@@ -165,7 +165,8 @@ static void align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
   GraphTensor *aligned[2] = {NULL, NULL};
   bool made[2] = {false, false};
   for (unsigned i = 0; i < 2; i++) {
-    if (!tensor_has_odd_rows(node->inputs[i])) continue;
+    bool packed = number_is_packed(node->inputs[i]->type); /* no kernel writes such */
+    if (packed || !tensor_has_odd_rows(node->inputs[i])) continue;
     bool again = i && node->inputs[1] == node->inputs[0];
     aligned[i] = again ? aligned[0] : aligned_operand(fuser, live, node, i, &made[i]);
   }

@@ -25,9 +25,16 @@ static bool check_types(const GraphNode *node, GError **error)
 {
   unsigned main_input = node->op->id == ONNX_Where ? 1 : 0;
   NumberType type = node->inputs[main_input]->type, result = node->outputs[0]->type;
-  if (!(node->op->generated >> type & 1)) return refuse_type(node, type, error);
-  bool cast = node->op->type_rule == TYPE_RULE_CAST;
+  bool cast = node->op->type_rule == TYPE_RULE_CAST, stored = number_is_packed(type) || type == NUMBER_E8M0;
+  if (!(node->op->generated >> type & 1) && !(stored && (cast || operator_keeps_order(node->op))))
+    return refuse_type(node, type, error);
   if (cast && !(node->op->generated >> result & 1)) return refuse_type(node, result, error);
+  for (unsigned i = 0; i < node->n_outputs && stored; i++) {
+    if (!node->outputs[i]->is_output || node->outputs[i]->type != type) continue;
+    error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-type", "cast it",
+              "results of %s are not supported: `%s`", number_name(type), node->outputs[i]->name);
+    return false;
+  }
   return true;
 }
 

@@ -54,11 +54,12 @@ static void copy_along_k(Fuser *fuser, GraphNode *node, unsigned operand, const 
 static void copy_operands(Fuser *fuser, GraphNode *node)
 {
   for (unsigned i = 0; i < 2; i++)
-    if (!has_unit_stride(node->inputs[i])) copy_along_k(fuser, node, i, "no stride of its matrices is 1");
+    if (!number_is_packed(node->inputs[i]->type) && !has_unit_stride(node->inputs[i]))
+      copy_along_k(fuser, node, i, "no stride of its matrices is 1");
   /* A is the one that may stay: its rows are what a product takes through registers */
   const char *why = NULL;
   for (unsigned i = 2; i-- > 0 && !is_readable(fuser, node, &why);)
-    if (!lies_along_k(node, i)) copy_along_k(fuser, node, i, why);
+    if (!number_is_packed(node->inputs[i]->type) && !lies_along_k(node, i)) copy_along_k(fuser, node, i, why);
 }
 
 bool fusion_copy_operands(Fuser *fuser, unsigned place)

@@ -36,8 +36,7 @@ typedef struct {
 
 static double element(const Matrix *m, int64_t row, int64_t column)
 {
-  return number_to_double(m->tensor->type,
-                          m->data + number_bytes_of(m->tensor->type, (uint64_t)(row * m->columns + column)));
+  return number_read(m->tensor->type, m->data, (uint64_t)(row * m->columns + column));
 }
 
 /* Elements of which only the last two dimensions count. */

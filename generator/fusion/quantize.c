@@ -4,7 +4,7 @@
  * along k multiply the result, so the product is taken of what was quantised. That needs both operands
  * dequantised, without zero points, from types that multiply each other.
  *
- * Weights of 8 bits beside activations of 16 are taken as they are, with their scales, of blocks of k too, and zero points: a
+ * Weights of 8 bits or 4 beside activations of 16 are taken as they are, with their scales, of blocks of k too, and zero points: a
  * family's kernels widen them on the way to the product, where that takes less than a kernel that does so through memory.
  *
  * Scales of blocks of k go into the product too: each block's sum is multiplied by them as it is added. A family has to
@@ -24,12 +24,21 @@ static GraphTensor *view_of(Fuser *fuser, const GraphTensor *tensor, unsigned ra
   return view;
 }
 
+/* What a tensor is a cast of that only memory has: elements that share bytes, powers of two. Who reads it may read that. */
+static GraphTensor *as_stored(GraphTensor *tensor)
+{
+  const GraphNode *cast = tensor ? tensor->producer : NULL;
+  if (!cast || cast->op->id != ONNX_Cast) return tensor;
+  GraphTensor *stored = cast->inputs[0];
+  return number_is_packed(stored->type) || stored->type == NUMBER_E8M0 ? stored : tensor;
+}
+
 bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error)
 {
   unsigned rank = node->inputs[0]->rank, axis = node->axes ? (unsigned)__builtin_ctz(node->axes) : rank - 1;
   if (!node->axes || axis + 1 == rank) return true;
   for (unsigned i = 1; i < node->n_inputs; i++) {
-    const GraphTensor *vector = node->inputs[i];
+    const GraphTensor *vector = as_stored(node->inputs[i]);
     if (!vector || vector->rank != 1 || graph_has_one_element(vector)) continue;
     if (vector->producer) { /* groups know what they compute by the tensor itself, not by a view of it */
       error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->input_marks[i], "unsupported-input",
@@ -120,7 +129,7 @@ static bool are_reshaped(const GraphBlocks *blocks)
   return is_reshaped(blocks->x) || is_reshaped(blocks->scale) || is_reshaped(blocks->zero);
 }
 
-/* ---- weights of 8 bits, activations of 16 ---- */
+/* ---- weights of 8 bits or 4, activations of 16 ---- */
 
 typedef struct {
   GraphTensor *x, *scale, *zero; /* zero: NULL where nothing is subtracted */
@@ -139,22 +148,20 @@ static bool find_weights(Taking *at, const GraphNode *product, Weights *weights,
   const GraphNode *node = dequantizing(at, operand);
   *weights = (Weights){.blocks = operand->blocks};
   if (!is_half(product->inputs[0]->type) || (!weights->blocks && !node)) return false;
-  weights->x = weights->blocks ? weights->blocks->x : node->inputs[0];
-  if (!number_has_bytes(weights->x->type, 1)) return false;
-  if (weights->blocks && are_reshaped(weights->blocks)) {
+  weights->x = as_stored(weights->blocks ? weights->blocks->x : node->inputs[0]);
+  if (number_bits(weights->x->type) > 8 || weights->x->type == NUMBER_BOOL) return false;
+  bool floats = number_class(weights->x->type) == NUMBER_FLOAT;
+  if (weights->blocks) {
+    weights->scale = as_stored(weights->blocks->scale);
+    weights->zero = floats ? NULL : as_stored(weights->blocks->zero);
+    if (!is_reshaped(weights->x) && !is_reshaped(weights->scale) && !is_reshaped(weights->zero)) return true;
     *why = "they, or their scales or zero points, are reshaped";
     return false;
   }
-  if (weights->blocks) {
-    weights->scale = weights->blocks->scale;
-    weights->zero = weights->blocks->zero;
-    return true;
-  }
   double none;
-  GraphTensor *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
-  if (zero && ((graph_scalar(zero, &none) && none == 0) || number_is_small_float(weights->x->type)))
-    zero = NULL;
-  weights->scale = result_scale(at, product, 1, weights->x, node->inputs[1]);
+  GraphTensor *zero = node->n_inputs > 2 ? as_stored(node->inputs[2]) : NULL;
+  if (zero && ((graph_scalar(zero, &none) && none == 0) || floats)) zero = NULL;
+  weights->scale = result_scale(at, product, 1, weights->x, as_stored(node->inputs[1]));
   weights->zero = zero ? result_scale(at, product, 1, weights->x, zero) : NULL;
   if (weights->scale && (!zero || weights->zero)) return true;
   *why = "the scale or zero point varies along k";
@@ -256,9 +263,9 @@ static void drop_unread(Taking *at)
   }
   for (unsigned i = at->nodes->len; i-- > 0;) {
     const GraphNode *node = at->nodes->pdata[i];
-    if (node->op->id != ONNX_DequantizeLinear || node->outputs[0]->is_output ||
-        readers[node->outputs[0]->index])
-      continue;
+    bool passes =
+        node->op->id == ONNX_DequantizeLinear || node->op->id == ONNX_Cast || operator_keeps_order(node->op);
+    if (!passes || node->outputs[0]->is_output || readers[node->outputs[0]->index]) continue;
     for (unsigned j = 0; j < node->n_inputs; j++)
       if (node->inputs[j]) readers[node->inputs[j]->index]--;
     g_ptr_array_remove_index(at->nodes, i);

@@ -39,10 +39,9 @@ GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dim
   const Symbolic *before = symbolic_mul(fuser->arena, first, tensor->strides[dimension]);
   part->shape[dimension] = extent;
   part->begins = symbolic_add(fuser->arena, part->begins, before);
-  unsigned element = number_bytes(tensor->type);
   part->align = MIN(part->align, WIDEST_ALIGN);
-  while (part->align > element &&
-         !symbolic_divisible(part->begins, part->align / element, &fuser->graph->facts))
+  while (part->align > number_bytes_of(tensor->type, 1) &&
+         !symbolic_divisible(part->begins, number_elements(tensor->type, part->align), &fuser->graph->facts))
     part->align /= 2;
   return part;
 }

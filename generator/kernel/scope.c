@@ -349,8 +349,11 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
 {
   const GraphTensor *tensor = scope->build->op->inputs[input].tensor;
   IrExpr *value = scope->load(scope, input);
-  if (!is_byte_float(scope, tensor)) return value;
+  bool stored = number_is_packed(tensor->type) || tensor->type == NUMBER_E8M0; /* only memory has such */
+  if (!is_byte_float(scope, tensor) && !stored) return value;
   StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  if (stored)
+    return step_convert(&writer, value, number_class(tensor->type) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32);
   return step_from_byte(&writer, value, tensor->type);
 }
 

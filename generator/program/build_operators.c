@@ -154,9 +154,9 @@ static ProgramValue scaled_operand(ProgramBuilder *at, const GraphNode *node, un
     x = part(at, node, ONNX_Sub, NUMBER_S32, x,
              each ? program_block_value(at, node, operand, zero) : program_operand(at, node, zero));
   }
-  return blocks
-             ? part(at, node, ONNX_Mul, NUMBER_F32, x, program_block_value(at, node, operand, blocks->scale))
-             : x;
+  return blocks ? part(at, node, ONNX_Mul, NUMBER_F32, x,
+                       program_block_value(at, node, operand, node->inputs[PRODUCT_SCALES + operand]))
+                : x;
 }
 
 /* Two products of one A read it once; one behind the other takes what was computed. */

@@ -46,7 +46,7 @@ typedef struct FusedGemm {
   unsigned a_scale, b_scale;
   const Symbolic *a_scale_k, *b_scale_k;
   int64_t a_depth, b_depth, b_width;
-  /* The right operand (in a transposed operator the left one) is of 8 bits: a_type and b_type are the other's, to which it is
+  /* The right operand (in a transposed operator the left one) is of 8 bits or 4: a_type and b_type are the other's, to which it is
    * widened. `depth`: elements along k that share a scale and zero point; 0: the whole of k does, and the scale is a step. */
   bool narrow;
   GemmWeights weights;

@@ -150,6 +150,23 @@ static const char *refuse_scales(Product *at)
   return why;
 }
 
+/* Elements that share bytes lie along the contracted axis, and each row of them begins with a byte. */
+static const char *refuse_packed(const Product *at)
+{
+  const Program *program = at->program;
+  const ProgramAccess *access = &program->nodes[at->narrow.x].access;
+  if (!number_is_packed(program->nodes[at->narrow.x].type)) return NULL;
+  for (unsigned i = 0; i < program->n_axes; i++) {
+    if (!(program->varies[at->narrow.x] >> i & 1)) continue;
+    const Symbolic *stride = program_stride(program, access, i);
+    if ((int)i == at->k && !symbolic_equals(stride, 1))
+      return "weights that share bytes do not lie along the contracted axis";
+    if ((int)i != at->k && !symbolic_divisible(stride, 2, program->facts))
+      return "rows of weights that share bytes do not begin with a whole one";
+  }
+  return NULL;
+}
+
 /* Scales and zero points of narrow weights: of blocks of the contracted axis, or, zero points alone, of all of it. */
 static const char *refuse_narrow(Product *at)
 {
@@ -166,6 +183,7 @@ static const char *refuse_narrow(Product *at)
   if (along) why = read_blocks(program, at->dot, narrow->zero.node, at->n, &depth, &width);
   if (!why && zero && depth != weights->depth) why = "scales and zero points have blocks of their own";
   if (!why && width != 1) why = "columns of the right operand share a scale";
+  if (!why) why = refuse_packed(at);
   for (unsigned i = 0; !why && i < program->n_nodes; i++)
     if (program->nodes[i].kind == NODE_WRITE && program->nodes[i].combines) why = "its results are reduced";
   return why ? why : at->m == PROGRAM_NONE || at->n == PROGRAM_NONE ? "it has one row, or one column" : NULL;

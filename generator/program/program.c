@@ -233,7 +233,7 @@ bool program_narrow_operand(const Program *program, const ProgramNode *dot, unsi
     value = &map->operands[0];
   }
   const ProgramNode *x = operand_node(program, value, NODE_READ);
-  if (!x || !number_has_bytes(x->type, 1) || x->type == NUMBER_BOOL) return false;
+  if (!x || number_bits(x->type) > 8 || x->type == NUMBER_BOOL) return false;
   narrow->x = value->node;
   return true;
 }

@@ -105,7 +105,7 @@ static void copy_async(Lower *lower, IrOp *op, const LowerShared *shared, unsign
 
 /* ---- Plain ---- */
 
-/* All loads first, so that they are in flight together. */
+/* All loads first, so that they are in flight together. Elements that share bytes travel as bytes. */
 static void copy_plain(Lower *lower, IrOp *op, const LowerShared *shared, unsigned bytes)
 {
   Chunks chunks;
@@ -113,7 +113,9 @@ static void copy_plain(Lower *lower, IrOp *op, const LowerShared *shared, unsign
   share(lower, shared, bytes, &chunks);
   if (!lower_access_open(lower, op->operands[1], &chunks.map, shared->rank, shared->extent, &access)) return;
   unsigned vector = MIN(chunks.elements, lower_shared_vector(shared, chunks.inner));
-  LowerTile tile = {.element = shared->element, .n = chunks.passes * chunks.elements};
+  const unsigned each = number_is_packed(shared->element) ? number_elements(shared->element, 1) : 1,
+                 moved = chunks.elements / each;
+  LowerTile tile = {.element = each > 1 ? NUMBER_U8 : shared->element, .n = chunks.passes * moved};
   tile.reg = arena_new_array(lower->arena, IrExpr *, tile.n);
   unsigned *reg = arena_new_array(lower->arena, unsigned, tile.n);
   for (unsigned i = 0; i < tile.n; i++)
@@ -123,17 +125,16 @@ static void copy_plain(Lower *lower, IrOp *op, const LowerShared *shared, unsign
     pass_at(&chunks, pass, at);
     IrExpr *inside = lower_access_inside(lower, &access, at);
     IrExpr *when = lower_and(lower, inside, takes_part(lower, &chunks, at));
-    lower_load_vector(lower, OP_LOAD_GLOBAL, lower_access_at(lower, &access, at), &tile,
-                      reg + pass * chunks.elements, chunks.elements, when, NULL,
-                      ir_attribute_value(op, ATTR_CACHE));
+    lower_load_vector(lower, OP_LOAD_GLOBAL, lower_access_at(lower, &access, at), &tile, reg + pass * moved,
+                      moved, when, NULL, ir_attribute_value(op, ATTR_CACHE));
   }
   for (unsigned pass = 0; pass < chunks.passes && !lower->failed; pass++) {
     unsigned at[LAYOUT_MAX_DIMS] = {0};
     pass_at(&chunks, pass, at);
     IrExpr *part = takes_part(lower, &chunks, at);
-    for (unsigned e = 0; e < chunks.elements; e += vector) {
+    for (unsigned e = 0; e < moved; e += vector / each) {
       LowerAddress to = lower_shared_at(lower, shared, &chunks.map, at);
-      lower_store_vector(lower, OP_STORE_SHARED, to, &tile, reg + pass * chunks.elements + e, vector, part,
+      lower_store_vector(lower, OP_STORE_SHARED, to, &tile, reg + pass * moved + e, vector / each, part,
                          NULL);
       at[chunks.inner] += vector;
     }
@@ -145,7 +146,9 @@ static void copy_plain(Lower *lower, IrOp *op, const LowerShared *shared, unsign
 /* Does a row of the tile lie in one piece? */
 static bool rows_are_pieces(const LowerShared *shared, unsigned inner)
 {
-  unsigned at[LAYOUT_MAX_DIMS] = {0}, bytes = number_bytes(shared->element);
+  unsigned at[LAYOUT_MAX_DIMS] = {0};
+  if (number_is_packed(shared->element)) return false;
+  unsigned bytes = number_bytes(shared->element);
   int64_t start = lower_shared_offset(shared, at);
   for (unsigned row = 0; row < (shared->rank == 2 ? shared->extent[1 - inner] : 1); row++) {
     if (shared->rank == 2) at[1 - inner] = row;
@@ -163,7 +166,7 @@ static void copy_bulk_load(Lower *lower, IrOp *op, const LowerShared *shared)
 {
   const IrExpr *barrier = ir_attribute_value(op, ATTR_BARRIER);
   unsigned inner = lower_shared_inner(shared), rows = shared->rank == 2 ? shared->extent[1 - inner] : 1,
-           bytes = shared->extent[inner] * number_bytes(shared->element);
+           bytes = (unsigned)number_bytes_of(shared->element, shared->extent[inner]);
   if (!barrier || !rows_are_pieces(shared, inner)) {
     lower_fail(lower, ERROR_INPUT, "bulk-copy", NULL,
                "a bulk copy needs a barrier, and rows that lie in one piece in shared memory");
@@ -243,6 +246,8 @@ static void box_coordinates(Lower *lower, const Boxes *boxes, const unsigned *at
     IrExpr *corner = lower_s32(lower, boxes->corner->items[d + 1]);
     unsigned offset = d >= boxes->lead ? at[d - boxes->lead] : 0;
     out[i] = lower_add(lower, NUMBER_S32, corner, lower_int(lower, offset));
+    if (i == 0 && number_is_packed(boxes->tensor->element)) /* the engine counts bytes */
+      out[i] = lower_shr(lower, NUMBER_S32, out[i], 1);
   }
 }
 
@@ -344,10 +349,11 @@ void lower_copy(Lower *lower, IrOp *op)
       copy_tensor_load(lower, op, &shared);
     return;
   }
-  unsigned element = number_bytes(shared.element), bytes = (unsigned)ir_attribute_int(op, ATTR_SIZE, element);
+  unsigned element = (unsigned)number_bytes_of(shared.element, 1),
+           bytes = (unsigned)ir_attribute_int(op, ATTR_SIZE, element);
   unsigned inner = lower_shared_inner(&shared);
-  while (bytes > element &&
-         (shared.extent[inner] * element % bytes || lower_shared_vector(&shared, inner) * element < bytes))
+  while (bytes > element && (number_bytes_of(shared.element, shared.extent[inner]) % bytes ||
+                             number_bytes_of(shared.element, lower_shared_vector(&shared, inner)) < bytes))
     bytes /= 2;
   if (store) {
     lower_fail(lower, ERROR_UNSUPPORTED, "copy", "get the tile and store it",

@@ -256,8 +256,40 @@ static bool is_pair_type(NumberType type)
   return type == NUMBER_F16 || type == NUMBER_BF16;
 }
 
+/* Bits of e2m1 take their place in f32, whose exponents begin lower by a factor that is multiplied away again. */
+static IrExpr *widen_e2m1(Lower *lower, IrExpr *x)
+{
+  const IrType whole = ir_scalar(NUMBER_S32), single = ir_scalar(NUMBER_F32);
+  IrExpr *magnitude = lower_value(lower, OP_AND, whole, "magnitude", 2, x, lower_int(lower, 7)),
+         *sign = lower_value(lower, OP_AND, whole, "sign", 2, x, lower_int(lower, 8));
+  magnitude = lower_value(lower, OP_SHL, whole, "magnitude", 2, magnitude, lower_int(lower, 22));
+  sign = lower_value(lower, OP_SHL, whole, "sign", 2, sign, lower_int(lower, 28));
+  IrExpr *bits = lower_value(lower, OP_OR, whole, "bits", 2, magnitude, sign);
+  IrExpr *small = lower_value(lower, OP_BITCAST, single, "small", 1, bits);
+  return lower_value(lower, OP_MUL, single, "x", 2, small, ir_float(lower->module, 0x1p126));
+}
+
+/* An exponent of f32 as it stands; 2^-127 has none, and 0xff is NaN: both have the highest bit of a fraction. */
+static IrExpr *widen_e8m0(Lower *lower, IrExpr *x)
+{
+  const IrType whole = ir_scalar(NUMBER_S32);
+  IrExpr *next = lower_value(lower, OP_ADD, whole, "next", 2, x, lower_int(lower, 1));
+  next = lower_value(lower, OP_AND, whole, "next", 2, next, lower_int(lower, 0xff));
+  IrExpr *edge = lower_value(lower, OP_LT, ir_predicate(), "edge", 2, next, lower_int(lower, 2));
+  IrExpr *half =
+      lower_value(lower, OP_SELECT, whole, "half", 3, edge, lower_int(lower, 0x400000), lower_int(lower, 0));
+  IrExpr *exponent = lower_value(lower, OP_SHL, whole, "exponent", 2, x, lower_int(lower, 23));
+  IrExpr *bits = lower_value(lower, OP_OR, whole, "bits", 2, exponent, half);
+  return lower_value(lower, OP_BITCAST, ir_scalar(NUMBER_F32), "x", 1, bits);
+}
+
 IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType to, const IrOp *op)
 {
+  if (from == NUMBER_E2M1 || from == NUMBER_E8M0) {
+    if (is_literal(x)) x = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_S32), "constant", 1, x);
+    x = from == NUMBER_E2M1 ? widen_e2m1(lower, x) : widen_e8m0(lower, x);
+    from = NUMBER_F32;
+  }
   NumberType source = lower_register_type(from), target = to == NUMBER_TF32 ? to : lower_register_type(to);
   bool from_float = number_class(from) == NUMBER_FLOAT, to_float = number_class(to) == NUMBER_FLOAT;
   bool saturate = op && ir_attribute(op, ATTR_SATURATE);
@@ -300,35 +332,60 @@ static IrExpr *join_bytes(Lower *lower, const LowerTile *tile, unsigned r)
                      lower_int(lower, 0x7740));
 }
 
-/* Pairs of 8-bit elements, as they were read or, of a product's operand, put together: one conversion gives a product's
+/* Two neighbours of 4 bits. */
+static IrExpr *join_quarters(Lower *lower, const LowerTile *tile, unsigned r)
+{
+  IrExpr *high = lower_value(lower, OP_SHL, ir_scalar(NUMBER_S32), "high", 2, tile->reg[r + 1],
+                             lower_int(lower, 4)),
+         *low =
+             lower_value(lower, OP_AND, ir_scalar(NUMBER_S32), "low", 2, tile->reg[r], lower_int(lower, 15));
+  return lower_value(lower, OP_OR, ir_scalar(NUMBER_S32), "pair", 2, high, low);
+}
+
+/* Pairs of elements of 8 bits or 4, as they were read or, of a product's operand, put together: one conversion gives a product's
  * word. NULL: the tile is none of these. */
 static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile)
 {
   const IrExpr *operand = op->operands[0];
   LowerTile *from = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
-  bool bytes = from && !from->packed && number_has_bytes(from->element, 1) && from->element != NUMBER_BOOL &&
-               is_pair_type(tile->element) && tile->n % 2 == 0 && layout_equal(from->layout, tile->layout);
+  bool bytes = from && !from->packed && number_bits(from->element) <= 8 && from->element != NUMBER_BOOL &&
+               from->element != NUMBER_E8M0 && is_pair_type(tile->element) && tile->n % 2 == 0 &&
+               layout_equal(from->layout, tile->layout);
   bool joins = bytes && layout_is_left_operand(tile->layout, tile->element);
   for (unsigned i = 0; bytes && !joins && i < tile->n / 2; i++)
     bytes = from->loaded && from->loaded[i];
   if (!bytes) return NULL;
   IrExpr **pairs = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
   for (unsigned i = 0; i < tile->n / 2; i++)
-    pairs[i] = from->loaded && from->loaded[i] ? from->loaded[i] : join_bytes(lower, from, 2 * i);
+    if (from->loaded && from->loaded[i])
+      pairs[i] = from->loaded[i];
+    else
+      pairs[i] = number_is_packed(from->element) ? join_quarters(lower, from, 2 * i)
+                                                 : join_bytes(lower, from, 2 * i);
   return pairs;
 }
 
-static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, NumberType from)
+static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, IrExpr *picked, NumberType from)
 {
   lower_make_pairs(lower, tile);
   tile->packed = true;
   for (unsigned i = 0; i < tile->n / 2; i++) {
-    tile->pair[i] = lower_value(lower, OP_WIDEN_PAIR, ir_scalar(NUMBER_B32), "pair", 1, loaded[i]);
+    tile->pair[i] =
+        picked ? lower_value(lower, OP_WIDEN_NIBBLES, ir_scalar(NUMBER_B32), "pair", 2, loaded[i], picked)
+               : lower_value(lower, OP_WIDEN_PAIR, ir_scalar(NUMBER_B32), "pair", 1, loaded[i]);
     IrOp *widen = tile->pair[i]->value->def;
     ir_attribute_set(widen, ATTR_TYPE, ir_name(lower->module, number_name(from)));
     if (tile->element != NUMBER_F16)
       ir_attribute_set(widen, ATTR_INTO, ir_name(lower->module, number_name(tile->element)));
   }
+}
+
+/* Of a word with elements of 4 bits, which byte a thread's two are in; NULL: they are wider. */
+static IrExpr *picked_byte(Lower *lower, const IrOp *op, NumberType from)
+{
+  if (!number_is_packed(from)) return NULL;
+  const LowerTile *tile = g_hash_table_lookup(lower->tiles, op->operands[0]->value);
+  return tile->picked ? tile->picked : lower_int(lower, LOWER_FIRST_BYTE);
 }
 
 /* Two registers of f32 become one of two halves, or of two 8-bit floats. */
@@ -385,7 +442,7 @@ void lower_cast(Lower *lower, IrOp *op)
   LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
   IrExpr **loaded = bits ? NULL : loaded_pairs(lower, op, tile);
   if (loaded) {
-    widen_pairs(lower, tile, loaded, from);
+    widen_pairs(lower, tile, loaded, picked_byte(lower, op, from), from);
     lower_tile_bind(lower, result, tile);
     return;
   }

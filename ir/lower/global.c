@@ -242,13 +242,23 @@ static void set_bound(Lower *lower, LowerAccess *access, const Parts *parts, uns
   access->bound[d] = lower_as(lower, bound, type);
 }
 
+/* What addresses are counted in: bytes of an element, or of 4 bits elements. */
+static unsigned unit_bytes(const IrType *tensor)
+{
+  return number_is_packed(tensor->element) ? 1 : number_bytes(tensor->element);
+}
+
 /* Base plus the parts in the order in which they become known; constants stay apart where the stride is one.
  */
 static void set_address(Lower *lower, LowerAccess *access, const IrExpr *base, const Parts *parts)
 {
-  unsigned bytes = number_bytes(access->tensor->element);
+  unsigned bytes = unit_bytes(access->tensor);
   IrExpr *address =
       lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), base->value->name, 1, (IrExpr *)base);
+  if (number_is_packed(access->tensor->element)) {
+    access->start = address;
+    address = lower_int(lower, 0);
+  }
   for (unsigned i = 0; i < parts->n; i++) {
     const Part *part = &parts->part[i];
     address = advance(lower, address, part->x, part->type, access->stride[part->dim],
@@ -294,10 +304,10 @@ bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, un
   return true;
 }
 
-LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsigned *constant)
+static LowerAddress units_at(Lower *lower, const LowerAccess *access, const unsigned *constant)
 {
   LowerAddress address = {access->address, access->offset};
-  unsigned lead = access->rank - access->tile_rank, bytes = number_bytes(access->tensor->element);
+  unsigned lead = access->rank - access->tile_rank, bytes = unit_bytes(access->tensor);
   for (unsigned d = 0; d < access->tile_rank; d++) {
     int64_t stride;
     if (!constant[d]) continue;
@@ -313,6 +323,33 @@ LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsi
     address.offset = 0;
   }
   return address;
+}
+
+/* Elements before one, but for whole bytes that are constant. */
+static IrExpr *elements_before(Lower *lower, const LowerAddress *units)
+{
+  return units->offset % 2 ? lower_add(lower, NUMBER_S64, units->base, lower_int(lower, 1)) : units->base;
+}
+
+LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsigned *constant)
+{
+  LowerAddress units = units_at(lower, access, constant);
+  if (!access->start) return units;
+  IrExpr *bytes = lower_shr(lower, NUMBER_S64, elements_before(lower, &units), 1);
+  return (LowerAddress){lower_add(lower, NUMBER_U64, access->start, bytes), units.offset / 2};
+}
+
+/* Where in its byte an element begins that so many lie before. */
+static IrExpr *bit_of(Lower *lower, NumberType type, IrExpr *before)
+{
+  LowerScalar odd = {lower_bits(lower, OP_AND, type, before, lower_int(lower, 1)), type};
+  return lower_shl(lower, NUMBER_S32, lower_as(lower, odd, NUMBER_S32), 2);
+}
+
+IrExpr *lower_access_bit(Lower *lower, const LowerAccess *access, const unsigned *constant)
+{
+  LowerAddress units = units_at(lower, access, constant);
+  return bit_of(lower, NUMBER_S64, elements_before(lower, &units));
 }
 
 IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access, const unsigned *constant)
@@ -436,6 +473,15 @@ IrExpr *lower_fill_of(Lower *lower, const IrOp *op)
   return fill;
 }
 
+/* One element of 4 bits, of which the byte was loaded. */
+static void pick_quarter(Lower *lower, const LowerAccess *access, const unsigned *constant, LowerTile *tile,
+                         unsigned reg)
+{
+  if (!access->start || !tile->reg[reg] || tile->reg[reg]->kind == EXPR_INT) return;
+  tile->reg[reg] =
+      lower_quarter(lower, tile->reg[reg], tile->element, lower_access_bit(lower, access, constant));
+}
+
 static void load_scalar(Lower *lower, IrOp *op)
 {
   static const unsigned none[LAYOUT_MAX_DIMS] = {0};
@@ -447,6 +493,7 @@ static void load_scalar(Lower *lower, IrOp *op)
   lower_load_vector(lower, OP_LOAD_GLOBAL, lower_access_at(lower, &access, none), &tile, &reg, 1,
                     lower_access_inside(lower, &access, none), lower_fill_of(lower, op),
                     ir_attribute_value(op, ATTR_CACHE));
+  pick_quarter(lower, &access, none, &tile, 0);
   g_hash_table_insert(lower->scalars, op->results[0], tile.reg[0]);
 }
 
@@ -474,6 +521,7 @@ void lower_load(Lower *lower, IrOp *op)
     LowerAddress address = lower_access_at(lower, &access, group->at);
     lower_load_vector(lower, OP_LOAD_GLOBAL, address, tile, group->reg, groups.width, inside, fill,
                       ir_attribute_value(op, ATTR_CACHE));
+    if (groups.width == 1) pick_quarter(lower, &access, group->at, tile, group->reg[0]);
   }
   lower_tile_bind(lower, result, tile);
 }
@@ -512,6 +560,7 @@ typedef struct Scattered {
   IrExpr *base;    /* tensor + the thread's column */
   IrExpr **offset; /* for each register: elements */
   NumberType offset_type;
+  IrExpr *column; /* of elements of 4 bits, which `base` leaves out; else NULL */
 } Scattered;
 
 static bool open_scattered(Lower *lower, const IrExpr *tensor, const IrExpr *offset, const Layout *layout,
@@ -531,16 +580,35 @@ static bool open_scattered(Lower *lower, const IrExpr *tensor, const IrExpr *off
   IrExpr *column = lower_map_coordinate(lower, &map, layout->rank - 1);
   IrExpr *address =
       lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), base->value->name, 1, (IrExpr *)base);
-  scattered->base = lower_mad_wide(lower, column, lower_int(lower, number_bytes(scattered->tensor->element)),
-                                   address, NUMBER_U64);
+  const bool packed = number_is_packed(scattered->tensor->element);
+  scattered->column = packed ? column : NULL;
+  scattered->base = packed ? address
+                           : lower_mad_wide(lower, column, lower_int(lower, unit_bytes(scattered->tensor)),
+                                            address, NUMBER_U64);
   return true;
+}
+
+/* Elements of 4 bits before one, but for whole bytes that are constant. */
+static IrExpr *scattered_before(Lower *lower, const Scattered *scattered, unsigned reg, unsigned column)
+{
+  LowerScalar own = {scattered->column, NUMBER_S32};
+  IrExpr *before = lower_as(lower, own, scattered->offset_type);
+  before = lower_add(lower, scattered->offset_type, scattered->offset[reg], before);
+  return lower_add(lower, scattered->offset_type, before, lower_int(lower, column % 2));
 }
 
 /* Offsets are register values, not coordinates: their arithmetic stays in place and is shared by equal
  * offsets. */
 static LowerAddress scattered_at(Lower *lower, const Scattered *scattered, unsigned reg, unsigned column)
 {
-  unsigned bytes = number_bytes(scattered->tensor->element);
+  unsigned bytes = unit_bytes(scattered->tensor);
+  if (scattered->column) {
+    IrExpr *byte =
+        lower_shr(lower, scattered->offset_type, scattered_before(lower, scattered, reg, column), 1);
+    return (LowerAddress){
+        advance(lower, scattered->base, byte, scattered->offset_type, lower_int(lower, 1), NUMBER_S32, 1),
+        column / 2};
+  }
   IrExpr *address = advance(lower, scattered->base, scattered->offset[reg], scattered->offset_type,
                             lower_int(lower, 1), NUMBER_S32, bytes);
   return (LowerAddress){address, (int64_t)column * bytes};
@@ -561,6 +629,10 @@ void lower_gather(Lower *lower, IrOp *op)
     LowerAddress address = scattered_at(lower, &scattered, group->reg[0], group->at[last]);
     lower_load_vector(lower, OP_LOAD_GLOBAL, address, tile, group->reg, groups.width,
                       mask ? mask[group->reg[0]] : NULL, fill, ir_attribute_value(op, ATTR_CACHE));
+    if (!scattered.column || groups.width > 1) continue;
+    IrExpr *before = scattered_before(lower, &scattered, group->reg[0], group->at[last]);
+    IrExpr **one = &tile->reg[group->reg[0]];
+    *one = lower_quarter(lower, *one, tile->element, bit_of(lower, scattered.offset_type, before));
   }
   lower_tile_bind(lower, result, tile);
 }

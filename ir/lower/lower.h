@@ -36,6 +36,9 @@ typedef struct LowerCursor {
   unsigned slots;
 } LowerCursor;
 
+/* Selectors of widen_nibbles: a byte of its word, and of the same shifted by an element. */
+enum { LOWER_FIRST_BYTE = 0x4400, LOWER_NEXT_BYTE = 0x1111 };
+
 /* Registers of a tile. `pair[i]`, where known, is one 32-bit register that holds registers 2i and 2i+1; of
  * packed 8-bit elements it holds four. */
 typedef struct LowerTile {
@@ -46,7 +49,9 @@ typedef struct LowerTile {
   IrExpr **pair;
   IrExpr **twin; /* where known, twin[i] is one 16-bit register that holds the 8-bit floats 2i and 2i+1 */
   IrExpr **
-      loaded; /* where known, loaded[i] is the register that 8-bit elements 2i and 2i+1 were read into, in its low half */
+      loaded; /* where known, loaded[i] is the register that elements 2i and 2i+1 were read into: of 8 bits in its low half, of
+                 4 in the byte that `picked` selects */
+  IrExpr *picked; /* LOWER_FIRST_BYTE + byte * LOWER_NEXT_BYTE; NULL: the lowest byte */
   IrValue *array; /* a variable's register array; NULL for a value, or when each register is a variable */
   bool packed; /* a variable of 16-bit floats, or the fragments of a product: only the words of `pair` exist
                   (the variable's array is these), registers come from lower_tile_read() */
@@ -266,6 +271,8 @@ IrExpr *lower_pair(Lower *lower, LowerTile *tile, unsigned low,
 IrExpr *lower_byte_quad(Lower *lower, LowerTile *tile, const unsigned *reg); /* b32 of four 8-bit elements */
 void lower_tile_var(Lower *lower, IrOp *op);
 void lower_tile_set(Lower *lower, IrOp *op);
+/* The element of 4 bits that begins at a bit of a word. */
+IrExpr *lower_quarter(Lower *lower, IrExpr *word, NumberType element, IrExpr *bit);
 /* Moves `count` consecutive elements between registers of a tile and memory words. */
 void lower_load_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
                        const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *fill,
@@ -320,8 +327,9 @@ void lower_scatter(Lower *lower, IrOp *op);
 typedef struct LowerAccess {
   const IrType *tensor;
   unsigned rank, tile_rank;
-  IrExpr *address;             /* u64: of the thread's element 0 */
-  int64_t offset;              /* constant bytes */
+  IrExpr *address; /* u64: of the thread's element 0; of elements of 4 bits how many lie before it */
+  int64_t offset;  /* constant bytes; of elements of 4 bits elements */
+  IrExpr *start;   /* u64: of the tensor, where elements are of 4 bits */
   IrExpr *stride[IR_MAX_RANK]; /* elements; constant or register */
   NumberType stride_type[IR_MAX_RANK];
   IrExpr *coordinate[IR_MAX_RANK]; /* of the thread's element 0; NULL if never outside */
@@ -330,7 +338,10 @@ typedef struct LowerAccess {
 /* map: coordinates of the thread within the tile (NULL: none). extent: the tile's. */
 bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, unsigned tile_rank,
                        const unsigned *extent, LowerAccess *access);
+/* Of elements of 4 bits the byte that the element lies in, */
 LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsigned *constant);
+/* and the bit of it where it begins. */
+IrExpr *lower_access_bit(Lower *lower, const LowerAccess *access, const unsigned *constant);
 IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access,
                             const unsigned *constant); /* NULL: always */
 

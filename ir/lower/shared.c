@@ -185,25 +185,27 @@ unsigned lower_shared_inner(const LowerShared *shared)
 
 unsigned lower_shared_vector(const LowerShared *shared, unsigned dim)
 {
-  unsigned bytes = number_bytes(shared->element), widest = 16 / bytes;
+  /* elements that share a byte go together */
+  unsigned least = number_is_packed(shared->element) ? number_elements(shared->element, 1) : 1;
   unsigned at[LAYOUT_MAX_DIMS] = {0};
-  for (unsigned v = widest; v > 1; v /= 2) {
+  for (unsigned v = number_elements(shared->element, 16); v > least; v /= 2) {
+    const int64_t bytes = (int64_t)number_bytes_of(shared->element, v);
     bool good = shared->extent[dim] % v == 0;
     at[dim] = 0;
     int64_t start = lower_shared_offset(shared, at);
-    good &= start % (v * bytes) == 0;
-    for (unsigned i = 1; good && i < v; i++) {
+    good &= start % bytes == 0;
+    for (unsigned i = least; good && i < v; i += least) {
       at[dim] = i;
-      good = lower_shared_offset(shared, at) == start + (int64_t)i * bytes;
+      good = lower_shared_offset(shared, at) == start + (int64_t)number_bytes_of(shared->element, i);
     }
     for (unsigned d = 0; good && d < shared->rank; d++) { /* every row starts aligned */
       unsigned next[LAYOUT_MAX_DIMS] = {0};
       next[d] = d == dim ? v : 1;
-      if (next[d] < shared->extent[d]) good = lower_shared_linear(shared, next) % (v * bytes) == 0;
+      if (next[d] < shared->extent[d]) good = lower_shared_linear(shared, next) % bytes == 0;
     }
     if (good) return v;
   }
-  return 1;
+  return least;
 }
 
 /* ---- Addresses at run time ---- */

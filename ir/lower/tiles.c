@@ -7,6 +7,10 @@ NumberType lower_register_type(NumberType element)
 {
   switch (element) {
   case NUMBER_TF32: return NUMBER_F32;
+  case NUMBER_S4: /* the number; of e2m1 and e8m0 its bits */
+  case NUMBER_U4:
+  case NUMBER_E2M1:
+  case NUMBER_E8M0:
   case NUMBER_S8:
   case NUMBER_U8:
   case NUMBER_S16:
@@ -110,6 +114,11 @@ void lower_scalar_bind(Lower *lower, const IrValue *value, IrExpr *x)
 
 IrExpr *lower_constant(Lower *lower, NumberType element, double value)
 {
+  if (element == NUMBER_E2M1 || element == NUMBER_E8M0) { /* held as their bits */
+    uint8_t bits;
+    number_from_double(element, value, true, &bits);
+    return lower_int(lower, bits);
+  }
   if (number_class(element) == NUMBER_FLOAT) return ir_float(lower->module, value);
   return lower_int(lower, element == NUMBER_BOOL ? value != 0 : (int64_t)value);
 }
@@ -283,8 +292,16 @@ typedef struct Words {
   unsigned n, per;   /* words, elements a word */
 } Words;
 
+/* Elements of 4 bits; of one the byte that it shares. */
+static Words packed_words(unsigned count)
+{
+  if (count >= 8) return (Words){NUMBER_B32, NUMBER_B32, count / 8, 8};
+  return (Words){NUMBER_S32, count == 4 ? NUMBER_U16 : NUMBER_U8, 1, count};
+}
+
 static Words words_of(NumberType element, unsigned count)
 {
+  if (number_is_packed(element)) return packed_words(count);
   unsigned bytes = number_bytes(element);
   NumberType reg = lower_register_type(element);
   if (bytes >= 4) return (Words){reg, reg, count, 1};
@@ -297,7 +314,8 @@ static Words words_of(NumberType element, unsigned count)
   if (count == 2)
     return eight ? (Words){NUMBER_B16, NUMBER_B16, 1, 2} : (Words){NUMBER_S32, NUMBER_U16, 1, 2};
   return eight ? (Words){element, element, 1, 1}
-               : (Words){NUMBER_S32, element == NUMBER_BOOL ? NUMBER_U8 : element, 1, 1};
+               : (Words){NUMBER_S32, element == NUMBER_BOOL || element == NUMBER_E8M0 ? NUMBER_U8 : element,
+                         1, 1};
 }
 
 /* The bits of a word all of whose elements are `fill`. */
@@ -317,8 +335,22 @@ static IrExpr *truth_of(Lower *lower, IrExpr *byte)
   return lower_value(lower, OP_NE, ir_predicate(), "true", 2, byte, lower_int(lower, 0));
 }
 
+IrExpr *lower_quarter(Lower *lower, IrExpr *word, NumberType element, IrExpr *bit)
+{
+  const IrType whole = ir_scalar(NUMBER_S32);
+  if (number_class(element) != NUMBER_SIGNED) {
+    IrExpr *low = lower_value(lower, OP_SHR, ir_scalar(NUMBER_U32), "x", 2, word, bit);
+    return lower_value(lower, OP_AND, whole, "x", 2, low, lower_int(lower, 15));
+  }
+  /* to the top, then back with its sign */
+  IrExpr *up = lower_sub(lower, NUMBER_S32, lower_int(lower, 28), bit);
+  IrExpr *top = lower_value(lower, OP_SHL, whole, "x", 2, word, up);
+  return lower_value(lower, OP_SHR, whole, "x", 2, top, lower_int(lower, 28));
+}
+
 static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsigned index)
 {
+  if (number_is_packed(element)) return lower_quarter(lower, word, element, lower_int(lower, 4 * index));
   static const int selector[2][4] = {{0x4440, 0x4441, 0x4442, 0x4443}, {0x8880, 0x9991, 0xAAA2, 0xBBB3}};
   static const int half[2][2] = {{0x4410, 0x4432}, {0x9910, 0xBB32}};
   bool is_signed = number_class(element) == NUMBER_SIGNED;
@@ -327,10 +359,10 @@ static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsign
                      lower_int(lower, pick));
 }
 
-/* Two bytes may be converted as they came. */
+/* Two bytes, or two elements of one, may be converted as they came. */
 static void keep_loaded(Lower *lower, IrExpr *word, const Words *words, LowerTile *tile, const unsigned *reg)
 {
-  bool bytes = words->per == 2 && number_has_bytes(tile->element, 1) && tile->element != NUMBER_BOOL;
+  bool bytes = words->per == 2 && number_bits(tile->element) <= 8 && tile->element != NUMBER_BOOL;
   if (!bytes || reg[0] % 2 || reg[1] != reg[0] + 1) return;
   if (!tile->loaded) tile->loaded = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
   tile->loaded[reg[0] / 2] = word;
@@ -343,7 +375,7 @@ static void split_word(Lower *lower, IrExpr *word, const Words *words, LowerTile
   keep_loaded(lower, word, words, tile, reg);
   if (words->per == 1) {
     tile->reg[reg[0]] = element == NUMBER_BOOL ? truth_of(lower, word) : word;
-    return;
+    return; /* of a packed element the byte: lower_load_vector's caller picks */
   }
   if (element == NUMBER_BOOL || lower_register_type(element) == NUMBER_S32) {
     for (unsigned i = 0; i < words->per; i++) {

@@ -22,6 +22,8 @@ void lower_block_barrier(Lower *lower, const IrOp *op)
   ir_attribute_set(sync, ATTR_THREADS, count);
 }
 
+#define QUAD 4 /* lanes that hold a row of an accumulator, two columns each of every 8 */
+
 /* ---- Runs of registers that are contiguous in shared memory ---- */
 
 /* So many registers of every thread follow one another in shared memory, aligned, whatever dimensions they go
@@ -29,6 +31,7 @@ void lower_block_barrier(Lower *lower, const IrOp *op)
 static bool runs_on(Lower *lower, const LowerTile *tile, const LowerShared *shared, const LowerMap *map,
                     unsigned width)
 {
+  if (number_is_packed(tile->element)) return false;
   int64_t bytes = number_bytes(tile->element), run = bytes * width;
   const unsigned *at = lower_registers(lower, tile->layout);
   if (tile->n % width || shared->layout->swizzle_bits || lower_shared_step(shared, map) % run) return false;
@@ -217,13 +220,58 @@ void lower_put(Lower *lower, IrOp *op)
   put_tile(lower, tile, &shared, lower_by_warp(op));
 }
 
+/* ---- Elements of 4 bits as a product takes them ---- */
+
+enum { WORD_QUARTERS = 8, WORDS = 4 }; /* elements of a word, words of a load */
+
+/* The map without the lanes that share the words of a row; NULL: no product's operand, or no rows in whole loads. */
+static bool shares_words(const LowerTile *tile, const LowerShared *shared, LowerMap *map)
+{
+  if (!number_is_packed(tile->element) || !layout_is_left_operand(tile->layout, NUMBER_F16) ||
+      lower_shared_inner(shared) != 1 || lower_shared_vector(shared, 1) < WORD_QUARTERS * WORDS)
+    return false;
+  for (unsigned i = 0; i < map->n; i++)
+    if (map->digit[i].source == SOURCE_LANE && map->digit[i].step[1]) map->digit[i].step[1] = 0;
+  return true;
+}
+
+/* Of each 8 elements of a row the four lanes that hold it have two each, a byte of one word: a lane loads four words at once, the same
+ * as its neighbours, and takes its byte of each where it is converted. Single bytes would be as many loads as words. */
+static bool get_quarters(Lower *lower, LowerTile *tile, const LowerShared *shared, LowerMap *map)
+{
+  LowerMap rows = *map;
+  if (!shares_words(tile, shared, &rows)) return false;
+  const unsigned *at = lower_registers(lower, tile->layout);
+  IrExpr *lane = lower_bits(lower, OP_AND, NUMBER_S32, lower->lane, lower_int(lower, QUAD - 1));
+  IrExpr *byte = lower_mul(lower, NUMBER_S32, lane, lower_int(lower, LOWER_NEXT_BYTE));
+  tile->picked = lower_add(lower, NUMBER_S32, byte, lower_int(lower, LOWER_FIRST_BYTE));
+  tile->loaded = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
+    const unsigned *here = at + (size_t)r * LAYOUT_MAX_DIMS;
+    if (here[1] % (WORD_QUARTERS * WORDS)) continue;
+    IrOp *load = lower_emit(lower, OP_LOAD_SHARED, 1,
+                            lower_address(lower, lower_shared_at(lower, shared, &rows, here)));
+    for (unsigned w = 0; w < WORDS; w++) {
+      IrExpr *word = lower_result(lower, load, "word", ir_scalar(NUMBER_B32));
+      unsigned reg = lower_register_at(lower, tile->layout, here[0], here[1] + w * WORD_QUARTERS);
+      tile->loaded[reg / 2] = word;
+      IrExpr *own = lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_B32), "own", 3, word, lower_int(lower, 0),
+                                tile->picked);
+      for (unsigned i = 0; i < 2; i++)
+        tile->reg[reg + i] = lower_quarter(lower, own, tile->element, lower_int(lower, (int64_t)(4 * i)));
+    }
+  }
+  return true;
+}
+
 static LowerTile *get_tile(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared,
                            IrOpcode code)
 {
   LowerTile *tile = lower_tile_new(lower, element, layout);
   if (!fits(lower, tile, shared)) return tile;
   LowerMap map = lower_map_of(layout);
-  unsigned width = run_width(lower, tile, shared, &map), reg[16];
+  if (code == OP_LOAD_SHARED && get_quarters(lower, tile, shared, &map)) return tile;
+  unsigned width = run_width(lower, tile, shared, &map), reg[32];
   const unsigned *at = lower_registers(lower, layout);
   for (unsigned r = 0; r < tile->n && !lower->failed; r += width) {
     for (unsigned i = 0; i < width; i++)
@@ -286,8 +334,6 @@ static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *
   }
   return tile;
 }
-
-#define QUAD 4 /* lanes that hold a row of an accumulator, two columns each of every 8 */
 
 /* A layout in which the lanes of a row hold pairs of columns, `step` columns apart. */
 static bool lanes_hold_pairs(const Layout *layout, unsigned step)

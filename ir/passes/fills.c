@@ -189,7 +189,9 @@ const char *fill_pieces_refusal(const IrFunction *kernel, const IrOp *tiles, con
   const IrExpr *access = fill->operands[1];
   const IrType *tensor = &ir_access_base(access)->value->type;
   IrType tile = ir_expr_type(kernel, fill->operands[0]);
-  unsigned bytes = number_bytes(tensor->element), row = (unsigned)ir_tile_extent(&tile, tile.rank - 1);
+  unsigned row = (unsigned)ir_tile_extent(&tile, tile.rank - 1);
+  if (number_is_packed(tensor->element)) return "its elements share bytes";
+  unsigned bytes = number_bytes(tensor->element);
   if (fill->operands[0]->kind == EXPR_INDEX) return "it fills a part of a tile";
   if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return "rows of the tile do not lie in one piece";
   IrExpr *corner[IR_MAX_RANK];

@@ -13,16 +13,18 @@ static void test_names(void **state)
     NumberType type;
     assert_true(number_parse(number_name(i), &type));
     assert_int_equal(type, i);
-    assert_int_equal(number_bytes(i) * 8, number_bits(i));
-    assert_int_equal(number_bytes_of(i, 7), 7 * number_bytes(i));
-    assert_int_equal(number_elements(i, 32) * number_bytes(i), 32);
+    if (!number_is_packed(i)) assert_int_equal(number_bytes(i) * 8, number_bits(i));
+    assert_int_equal(number_bytes_of(i, 7), (7 * number_bits(i) + 7) / 8);
+    assert_int_equal(number_elements(i, 32) * number_bits(i), 256);
   }
   static const struct {
     const char *name;
     NumberType type;
   } spellings[] = {{"FLOAT16", NUMBER_F16},  {"float", NUMBER_F32},         {"BF16", NUMBER_BF16},
                    {"F8_E4M3", NUMBER_E4M3}, {"FLOAT8E5M2", NUMBER_E5M2},   {"int8", NUMBER_S8},
-                   {"I64", NUMBER_S64},      {"float8e4m3fn", NUMBER_E4M3}, {"BOOL", NUMBER_BOOL}};
+                   {"I64", NUMBER_S64},      {"float8e4m3fn", NUMBER_E4M3}, {"BOOL", NUMBER_BOOL},
+                   {"INT4", NUMBER_S4},      {"uint4", NUMBER_U4},          {"float4e2m1", NUMBER_E2M1},
+                   {"F4", NUMBER_E2M1},      {"FLOAT8E8M0", NUMBER_E8M0}};
   for (unsigned i = 0; i < G_N_ELEMENTS(spellings); i++) {
     NumberType type;
     assert_true(number_parse(spellings[i].name, &type));
@@ -54,6 +56,47 @@ static void test_round_trip(void **state)
   round_trip(NUMBER_BF16);
   round_trip(NUMBER_E4M3);
   round_trip(NUMBER_E5M2);
+}
+
+/* All codes of 4 bits, and their places: the first of two in the low half of a byte, and no other is touched. */
+static void test_packed(void **state)
+{
+  static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  static const NumberType types[] = {NUMBER_S4, NUMBER_U4, NUMBER_E2M1};
+  for (unsigned t = 0; t < G_N_ELEMENTS(types); t++)
+    for (unsigned code = 0; code < 16; code++) {
+      double wanted = types[t] == NUMBER_U4   ? code
+                      : types[t] == NUMBER_S4 ? (code < 8 ? (double)code : (double)code - 16)
+                                              : e2m1[code & 7] * (code < 8 ? 1 : -1);
+      uint8_t bytes[3] = {0x5a, 0x5a, 0x5a};
+      for (unsigned place = 0; place < 5; place++) {
+        number_write(types[t], wanted, true, bytes, place);
+        assert_int_equal(number_get_bits(types[t], bytes, place), code);
+        assert_true(number_read(types[t], bytes, place) == wanted);
+      }
+      assert_int_equal(bytes[0], code * 0x11);
+      assert_int_equal(bytes[2], 0x50 | code);
+    }
+  uint8_t byte = 0;
+  number_write(NUMBER_E2M1, 5, true, &byte, 0); /* between 4 and 6: the even one */
+  number_write(NUMBER_E2M1, -1e9, true, &byte, 1);
+  assert_int_equal(byte, 0xf6);
+  number_write(NUMBER_S4, -9, true, &byte, 0);
+  number_write(NUMBER_U4, 99, true, &byte, 1);
+  assert_int_equal(byte, 0xf8);
+}
+
+static void test_powers(void **state)
+{
+  for (unsigned code = 0; code < 255; code++) {
+    uint8_t bits = (uint8_t)code, back = 0;
+    double value = number_to_double(NUMBER_E8M0, &bits);
+    assert_true(value == ldexp(1, (int)code - 127));
+    number_from_double(NUMBER_E8M0, value, true, &back);
+    assert_int_equal(back, code);
+  }
+  uint8_t none = 0xff;
+  assert_true(isnan(number_to_double(NUMBER_E8M0, &none)));
 }
 
 /* Between any two neighbours: just below the middle goes down, just above up, the middle to the even one. */
@@ -150,6 +193,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_names),    cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_packed),   cmocka_unit_test(test_powers),
       cmocka_unit_test(test_rounding), cmocka_unit_test(test_f16_against_the_compiler),
       cmocka_unit_test(test_overflow), cmocka_unit_test(test_integers),
   };

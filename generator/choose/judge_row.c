@@ -1,5 +1,4 @@
-/* Rows that leave one value each have a price; others are not asked for it yet. What no other template takes is a row
- * program, whose rows must fit. */
+/* Rows that one reduction leaves one value of each have a price; others are not asked for it yet. */
 #include "generator/choose/row_price.h"
 #include "generator/choose/row_program.h"
 #include "generator/choose/verdict.h"
@@ -8,16 +7,17 @@
 
 void judge_row(const Problem *problem, bool priced, ProgramVerdict *verdict)
 {
-  const FusedRow *row = row_of(problem->op);
-  const char *why = row->kind == ROW_PROGRAM ? row_program_refuse(problem) : NULL;
+  const char *why = row_program_refuse(problem);
   if (why) verdict_refuse(verdict, why);
-  if (why || !priced || !row->reduction) return;
+  if (why || !priced || !row_program_streams(problem->op)) return;
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   chooser->problem = problem;
   if (!choose_row(chooser) || !chooser->n) return;
-  double rows = (double)choice_int(&chooser->variants[0], "rows", 0);
+  const Choice *any = &chooser->variants[chooser->n - 1]; /* for rows of any length */
+  double rows = (double)choice_int(any, "rows", 0);
   if (rows <= 0) return;
-  double results = (double)choose_typical(problem, row->rows), blocks = fmax(1, ceil(results / rows));
-  double clocks = row_clocks(problem, &chooser->variants[0], blocks, results);
+  double results = (double)choose_typical(problem, row_of(problem->op)->rows),
+         blocks = fmax(1, ceil(results / rows));
+  double clocks = row_clocks(problem, any, blocks, results);
   if (clocks >= 0) verdict_price(verdict, clocks, NULL);
 }

@@ -49,7 +49,7 @@ static bool add_variant(Chooser *chooser, bool across, bool aligned)
   choose_reduction(choice, parts->reduction, parts->compute);
   return choose_row_block(
       chooser, choice,
-      (RowAsked){choose_maximum(problem, parts->width), 0, across ? choose_row_run(problem->op) : 0});
+      (RowAsked){choose_maximum(problem, parts->width), across ? choose_row_run(problem->op) : 0});
 }
 
 const SpaceKind *space_kind_parts(void)

@@ -2,7 +2,7 @@
 #pragma once
 #include "generator/choose/choose.h"
 
-/* Accesses of 16 bytes along the columns: rows start aligned, and a vector never straddles a row's end. false: they cannot
+/* Of a scan: accesses of 16 bytes along the columns: rows start aligned, and a vector never straddles a row's end. false: they cannot
  * be had; else the choice has what is required of sizes and addresses. */
 bool choose_row_vectors(const Problem *problem, Choice *choice, const Symbolic *columns);
 /* Neighbouring rows are neighbours in memory in all that is read, elements of a row are not. */
@@ -14,7 +14,6 @@ unsigned choose_row_run(const FusedOperator *op);
 
 typedef struct RowAsked { /* of a template of rows */
   int64_t columns;        /* the most elements of a row */
-  int64_t most;           /* that the variant's rows have; 0: any number */
   unsigned run;           /* rows that lie across memory, side by side; 0: rows lie along it */
 } RowAsked;
 

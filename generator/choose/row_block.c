@@ -9,9 +9,7 @@
 #include "generator/choose/fact_table.h"
 
 static const Axis axes[] = {{"rows", 1}, {"cols", 1}, {"threads", 1}};
-const SpaceKind row_block_kind = {.templates =
-                                      "row_parts row_reduce row_scan softmax softmax_online layer_norm "
-                                      "layer_norm_online rms_norm rms_norm_online",
+const SpaceKind row_block_kind = {.templates = "row_parts row_scan",
                                   .facts = facts,
                                   .axes = axes,
                                   .n_axes = G_N_ELEMENTS(axes),

@@ -1,5 +1,6 @@
-/* Row programs: rows stay in the registers of a block, rounded up to whole vectors of its threads. How many threads a
- * row has is what they keep in flight and hold of what its phases have alive at once. */
+/* Rows: they stay in the registers of a block, or of a cluster's, rounded up to whole vectors of its threads, or are read
+ * again in each phase. How many threads a row has is what they keep in flight and hold of what its phases have alive at
+ * once. */
 #include "generator/choose/row_program.h"
 #include "generator/choose/contest.h"
 #include "generator/choose/row.h"
@@ -9,6 +10,9 @@
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 #define WORD_BITS    32 /* of a register */
+
+/* How rows stay: the IR's `hold`. */
+typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
 
 /* A candidate, by the names of its values. */
 typedef union RowTile {
@@ -36,16 +40,26 @@ static const Axis axes[] = {{"rows", 1},
 G_STATIC_ASSERT(offsetof(RowTile, rows) == offsetof(RowTile, of.values));
 G_STATIC_ASSERT(offsetof(RowTile, slots) == offsetof(RowTile, of.values[G_N_ELEMENTS(axes) - 1]));
 
+typedef struct {  /* what a `try` line may ask beside the problem */
+  unsigned peers; /* that may share a row */
+  bool passes;
+  unsigned run; /* rows that lie across memory, side by side; 0: rows lie along it */
+} Tried;
+
+static bool is_budgeted(const Problem *problem)
+{
+  return problem->options && problem->options->sm_budget;
+}
+
 #define FACTS          "generator/choose/row_facts.def"
 #define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, unsigned peers
+#define FACT_ARGUMENTS const Problem *problem, const Tried *tried
 #define FACT_LOCALS
 #include "generator/choose/fact_table.h"
 
 const SpaceKind *space_kind_row(void)
 {
-  static const SpaceKind kind = {"row",           facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
-                                 &row_block_kind, true};
+  static const SpaceKind kind = {"row", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes), NULL, true};
   return &kind;
 }
 
@@ -58,10 +72,35 @@ static RowTile tile_of(const Problem *problem, unsigned rows, unsigned cols, uns
   return tile;
 }
 
-static const FusedOperator *program_of(const Problem *problem)
+/* One reduction leaves one value of each row, and nothing else comes out. */
+static bool is_alone(const FusedOperator *op)
 {
-  const FusedOperator *op = problem->op;
-  return row_of(op)->whole ? row_of(op)->whole : op;
+  return row_of(op)->reduction && row_of(op)->n_reductions == 1;
+}
+
+bool row_program_streams(const FusedOperator *op)
+{
+  if (!is_alone(op)) return false;
+  switch (row_of(op)->reductions[0].reduction) {
+  case REDUCTION_SUM:
+  case REDUCTION_MEAN:
+  case REDUCTION_MAX:
+  case REDUCTION_MIN:
+  case REDUCTION_PROD: return true;
+  case REDUCTION_MAX_SUM:
+  case REDUCTION_MOMENTS:
+  case REDUCTION_ARG_MAX:
+  case REDUCTION_ARG_MIN:
+  case REDUCTION_DOT:
+  case REDUCTION_LARGEST:
+  case REDUCTION_SMALLEST:
+  case REDUCTION_BEGINS:
+  case REDUCTION_LENGTHS:
+  case REDUCTION_FIRST_OF:
+  case REDUCTION_COUNT_OF:
+  case REDUCTION_COUNT: break;
+  }
+  return false;
 }
 
 /* ---- what is alive at once ---- */
@@ -178,7 +217,7 @@ static bool holds(const Problem *problem, unsigned bits, const RowTile *fit, uns
 static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  unsigned more = problem->options && problem->options->sm_budget ? model->lone_rows : 1;
+  unsigned more = is_budgeted(problem) ? model->lone_rows : 1;
   unsigned lanes = problem->gpu->warp_size, width = choose_power_of_two(longest, lanes, model->short_row);
   *fit = tile_of(problem, more * MAX(model->row_warps, model->short_row / width), width,
                  more * model->row_warps * lanes);
@@ -198,19 +237,21 @@ static unsigned widest_bytes(const FusedOperator *op)
 }
 
 /* As few threads as keep row_bytes each or less, or else as many as there can be; then as many blocks as an SM has
- * registers for, row_blocks at most: while one reduces, others load. */
+ * registers for, row_blocks at most: while one reduces, others load. Where a budget of SMs leaves each one block, as many
+ * threads as round the row up no further. */
 static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  unsigned bytes = widest_bytes(program_of(problem));
-  bool found = false;
+  unsigned bytes = widest_bytes(problem->op);
+  bool found = false, lone = is_budgeted(problem);
   for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
     RowTile next = tile_of(problem, 1, (unsigned)cols, threads);
     if (!holds(problem, bits, &next, 1)) continue;
+    if (lone && found && next.cols > fit->cols) break;
     *fit = next;
     found = true;
-    if (cols / threads * bytes <= model->row_bytes) break;
+    if (!lone && cols / threads * bytes <= model->row_bytes) break;
   }
   unsigned most = found ? MIN(model->row_blocks, resident_blocks(problem->gpu, fit->threads)) : 0;
   while (found && fit->blocks < most && holds(problem, bits, fit, fit->blocks + 1))
@@ -222,7 +263,7 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
  * what later phases load to come a vector at a time. */
 static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector, RowTile *fit)
 {
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   bool found = false;
   for (unsigned lean = 0; lean < 2 && !found; lean++)
     for (unsigned elements = vector; elements; elements /= 2) {
@@ -250,7 +291,7 @@ static bool lies_apart(const FusedOperator *op)
 static const char *fit_program(const Problem *problem, int64_t longest, unsigned vector, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   if (longest > model->longest_row) return "its rows may be longer than a block's registers";
   unsigned bits =
       most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0); /* and what groups have, for each */
@@ -262,21 +303,29 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
                              bits);
 }
 
+/* Neighbouring rows that lie side by side, of which nothing is left but values: threads read them together. */
+static bool lies_across(const FusedOperator *op)
+{
+  return is_alone(op) && !row_of(op)->group && choose_rows_lie_across(op);
+}
+
 const char *row_program_refuse(const Problem *problem)
 {
-  const FusedRow *row = row_of(program_of(problem));
+  const FusedRow *row = row_of(problem->op);
   const CostModel *model = problem->gpu->model;
   if (row->group & (row->group - 1) || row->group > model->short_row)
     return "columns that have values of their own are no power of two, or too many";
   if (row->group && choose_maximum(problem, row->columns) > model->longest_row)
     return "its rows are too long for reductions of their parts beside";
-  return lies_apart(program_of(problem)) ? "elements of its rows lie apart" : NULL;
+  bool apart = lies_apart(problem->op) && !row_program_streams(problem->op);
+  return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;
 }
 
-bool row_program_stays(const Problem *problem)
+/* Do rows of every length that there can be stay in registers? */
+static bool stays(const Problem *problem)
 {
   RowTile fit;
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   return !row_program_refuse(problem) &&
          !fit_program(problem, choose_maximum(problem, row_of(op)->columns), 1, &fit);
 }
@@ -287,7 +336,7 @@ bool row_program_stays(const Problem *problem)
  * the narrowest type. */
 static bool require_vectors(const Problem *problem, Choice *choice, unsigned *vector)
 {
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   *vector = 1;
   for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
     bool input = i < op->n_inputs;
@@ -313,7 +362,8 @@ static const char *const form_names[] = {[ROW_REGISTERS] = "registers",
                                          [ROW_CLUSTER] = "cluster",
                                          [ROW_PASSES] = "passes"};
 
-RowForm row_program_forced(const Problem *problem)
+/* The form that --set wants; ROW_FORMS: none. */
+static RowForm forced_form(const Problem *problem)
 {
   const char *asked = choose_forced_text(problem, "form");
   for (unsigned form = 0; asked && form < ROW_FORMS; form++)
@@ -346,7 +396,7 @@ static bool is_complete(const Chooser *chooser)
 static void add_registers(Chooser *chooser, int64_t most, bool aligned)
 {
   const Problem *problem = chooser->problem;
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   if (is_complete(chooser)) return;
   Choice *choice = choose_open(chooser, "row");
   int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
@@ -364,8 +414,8 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
 {
   const Gpu *gpu = problem->gpu;
   bool found = false;
-  if (row_of(program_of(problem))->group) return false; /* blocks would share a group of columns */
-  if (exchanging_blocks(gpu) < 2 || (problem->options && problem->options->sm_budget)) return false;
+  if (row_of(problem->op)->group) return false; /* blocks would share a group of columns */
+  if (exchanging_blocks(gpu) < 2 || is_budgeted(problem)) return false;
   for (unsigned blocks = 2; blocks <= exchanging_blocks(gpu); blocks *= 2) {
     RowTile next;
     if (!fit_longest(problem, (known + blocks - 1) / blocks, vector, &next)) continue;
@@ -379,10 +429,37 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
 
 /* ---- softmax and norms, of which is known what they take ---- */
 
+/* How many values of each element later phases need of the first. */
+static unsigned count_kept(const FusedOperator *op)
+{
+  const FusedRow *row = row_of(op);
+  g_autofree bool *kept = g_new0(bool, op->n_steps + 1);
+  unsigned n = 0;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    for (unsigned j = 0; row->step_phases[i] && j < op->steps[i].n_operands; j++) {
+      const FusedOperand *operand = &op->steps[i].operands[j];
+      bool first = operand->kind == OPERAND_STEP && !row->step_phases[operand->index] &&
+                   !row_step_is_per_row(op, &op->steps[operand->index]);
+      if (first) kept[operand->index] = true;
+    }
+  for (unsigned i = 0; i < op->n_steps; i++)
+    n += kept[i];
+  return n;
+}
+
+/* One reduction, and results behind it that need one value of each element. */
 static bool is_measured(const Problem *problem)
 {
-  return !(problem->options && problem->options->sm_budget) && row_of(problem->op)->kind != ROW_PROGRAM &&
-         !row_of(problem->op)->reduction;
+  const FusedOperator *op = problem->op;
+  const FusedRow *row = row_of(op);
+  bool one = row->n_reductions == 1 && !row->reduction && !row->group && op->rank == 2;
+  if (!one || is_budgeted(problem)) return false;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!row->output_phases[i]) return false;
+  ProgramReduction reduction = row->reductions[0].reduction;
+  bool known =
+      reduction == REDUCTION_MOMENTS || reduction == REDUCTION_MAX_SUM || reduction == REDUCTION_MEAN;
+  return known && count_kept(op) <= 1;
 }
 
 static bool has_moments(const FusedOperator *op)
@@ -409,7 +486,7 @@ static unsigned count_operands(const FusedOperator *op)
 /* Registers of a thread that has so many elements. */
 static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, bool aligned)
 {
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
   unsigned operands = count_operands(op);
   unsigned kept = fit->again ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
@@ -421,7 +498,7 @@ static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigne
 static double use_of(const Problem *problem, const RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   bool waits = has_moments(op) && is_narrow(op);
   unsigned part = fit->cols / fit->split_k; /* whole, of one block */
   double bytes = (double)part * widest_bytes(op) * fit->blocks, blocks = fit->blocks;
@@ -438,7 +515,7 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   int64_t whole = (int64_t)fit->threads * fit->split_k * vector, cols = (columns + whole - 1) / whole * whole;
   unsigned elements = (unsigned)(cols / (fit->threads * fit->split_k));
   fit->cols = (unsigned)cols;
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   bool narrow = is_narrow(op), moments = has_moments(op), many = elements > model->row_few;
   if (elements > model->row_most || (many && narrow && !moments && count_operands(op))) return false;
   fit->again = aligned && elements > model->row_most / 2 && narrow && moments;
@@ -470,7 +547,8 @@ static bool price(Candidate *candidate, double *price, void *data)
 static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, bool aligned, unsigned peers,
                      RowTile *fit)
 {
-  g_autofree int64_t *values = fact_values(problem, peers);
+  const Tried tried = {.peers = peers};
+  g_autofree int64_t *values = fact_values(problem, &tried);
   Asked asked = {problem, columns, vector, aligned};
   const Trial trial = {.template_name = "row", .facts = values, .price = price, .data = &asked};
   return trial_winner(problem, &trial, &fit->of);
@@ -491,7 +569,7 @@ static int64_t row_bytes(const FusedOperator *op, int64_t columns)
 static void add_measured(Chooser *chooser, bool aligned)
 {
   const Problem *problem = chooser->problem;
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   unsigned vector = 1;
   int64_t known;
   RowTile fit;
@@ -507,19 +585,11 @@ static void add_measured(Chooser *chooser, bool aligned)
   finish(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
 }
 
-bool row_program_shared(const Problem *problem)
-{
-  RowTile fit;
-  int64_t known;
-  return !row_program_refuse(problem) && symbolic_is_constant(row_of(program_of(problem))->columns, &known) &&
-         fit_cluster(problem, known, 1, &fit);
-}
-
 /* `form`: a cluster's blocks keep their parts in registers, or in shared memory. */
 static void add_cluster(Chooser *chooser, RowForm form, bool aligned)
 {
   const Problem *problem = chooser->problem;
-  const FusedOperator *op = program_of(problem);
+  const FusedOperator *op = problem->op;
   unsigned vector = 1;
   int64_t known;
   RowTile fit;
@@ -539,36 +609,47 @@ static void add_cluster(Chooser *chooser, RowForm form, bool aligned)
   finish(chooser, choice, form, &fit);
 }
 
-/* Rows of any length, a chunk at a time in each phase. */
-static void add_passes(Chooser *chooser, bool aligned)
+/* Rows of any length, a chunk at a time in each phase. `run`: so many that lie across memory at once; 0: they lie along it.
+ * false and *error: the template tries nothing. */
+static bool add_passes(Chooser *chooser, unsigned run, bool aligned)
 {
   const Problem *problem = chooser->problem;
-  const CostModel *model = problem->gpu->model;
-  if (is_complete(chooser)) return;
+  if (is_complete(chooser)) return true;
   Choice *choice = choose_open(chooser, "row");
   unsigned vector = 1;
-  if (aligned && !require_vectors(problem, choice, &vector)) return;
-  unsigned chunk = model->online_chunk;
-  int64_t group = row_of(program_of(problem))->group;
-  if (group && chunk % group) return; /* columns that have values of their own would straddle chunks */
-  RowTile fit = tile_of(problem, 1, chunk, model->online_most);
-  fit.chunk = chunk;
-  choice->tile_text = arena_printf(problem->arena, "passes%u", chunk);
+  bool takes = run ? choose_row_runs(problem, choice) : require_vectors(problem, choice, &vector);
+  if (aligned && !takes) return true;
+  if (!aligned) choice = choose_open(chooser, "row");
+  const Tried tried = {.peers = 1, .passes = true, .run = run};
+  g_autofree int64_t *values = fact_values(problem, &tried);
+  RowTile fit;
+  if (!trial_first(problem, "row", values, &fit.of, chooser->error)) return false;
+  int64_t group = row_of(problem->op)->group;
+  if (group && fit.chunk % group)
+    return true; /* columns that have values of their own would straddle chunks */
+  choice->tile_text = run ? arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols)
+                          : arena_printf(problem->arena, "passes%u", fit.chunk);
   finish(chooser, choice, ROW_PASSES, &fit);
+  return true;
 }
 
-static void add_form(Chooser *chooser, RowForm form, int64_t most, bool aligned)
+static bool add_form(Chooser *chooser, RowForm form, int64_t most, bool aligned)
 {
   switch (form) {
-  case ROW_REGISTERS: add_registers(chooser, most, aligned); return;
+  case ROW_REGISTERS: add_registers(chooser, most, aligned); return true;
   case ROW_SHARED: /* what lies anywhere is no bulk copy: it is read in passes */
     if (aligned) add_cluster(chooser, form, aligned);
-    if (!aligned) add_passes(chooser, aligned);
-    return;
-  case ROW_CLUSTER: add_cluster(chooser, form, aligned); return;
-  case ROW_PASSES: add_passes(chooser, aligned); return;
-  case ROW_FORMS: return;
+    return aligned || add_passes(chooser, 0, aligned);
+  case ROW_CLUSTER: add_cluster(chooser, form, aligned); return true;
+  case ROW_PASSES: return add_passes(chooser, 0, aligned);
+  case ROW_FORMS: break;
   }
+  return true;
+}
+
+static bool add_both(Chooser *chooser, RowForm form, int64_t most)
+{
+  return add_form(chooser, form, most, true) && add_form(chooser, form, most, false);
 }
 
 /* Rows stay as --set wants. */
@@ -584,22 +665,38 @@ static bool check_forced(Chooser *chooser, RowForm form)
   return false;
 }
 
-bool choose_row_program(Chooser *chooser)
+static bool add_across(Chooser *chooser)
+{
+  const Problem *problem = chooser->problem;
+  const FusedOperator *op = problem->op;
+  int64_t most = choose_maximum(problem, op->dims[op->rank - 2]);
+  unsigned run = choose_power_of_two(most, 1, choose_row_run(op));
+  return add_passes(chooser, run, true) && add_passes(chooser, run, false);
+}
+
+/* Rows of every length: those that stay in registers by how long they are, all others in other forms. Where nothing of a
+ * row is kept only short ones stay, which would leave threads of a chunk without elements. */
+static bool add_all(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   const CostModel *model = problem->gpu->model;
   const int64_t widths[] = {model->short_row, model->long_row, model->longest_row};
-  RowForm forced = row_program_forced(problem);
-  for (unsigned aligned = 2; aligned-- > 0 && forced == ROW_FORMS && is_measured(problem);)
+  bool all = stays(problem), streams = row_program_streams(problem->op);
+  unsigned first = all && !streams ? G_N_ELEMENTS(widths) - 1 : 0;
+  unsigned end = streams ? 1 : G_N_ELEMENTS(widths) - !all;
+  for (unsigned aligned = 2; aligned-- > 0 && is_measured(problem);)
     add_measured(chooser, aligned);
-  bool stays = row_program_stays(problem), any = forced == ROW_FORMS, keeps = any || forced == ROW_REGISTERS;
-  for (unsigned i = stays ? G_N_ELEMENTS(widths) - 1 : 0; i < G_N_ELEMENTS(widths) - !stays && keeps; i++)
-    for (unsigned aligned = 2; aligned-- > 0;)
-      add_form(chooser, ROW_REGISTERS, widths[i], aligned);
-  for (unsigned form = any ? ROW_CLUSTER : forced; form < ROW_FORMS && form != ROW_REGISTERS; form++) {
-    for (unsigned aligned = 2; aligned-- > 0;)
-      add_form(chooser, form, 0, aligned);
-    if (!any) break;
-  }
+  for (unsigned i = first; i < end; i++)
+    if (!add_both(chooser, ROW_REGISTERS, widths[i])) return false;
+  return (streams || add_both(chooser, ROW_CLUSTER, 0)) && add_both(chooser, ROW_PASSES, 0);
+}
+
+bool choose_row(Chooser *chooser)
+{
+  const Problem *problem = chooser->problem;
+  RowForm forced = forced_form(problem);
+  bool any = forced == ROW_FORMS;
+  if ((any || forced == ROW_PASSES) && lies_across(problem->op)) return add_across(chooser);
+  if (any ? !add_all(chooser) : !add_both(chooser, forced, problem->gpu->model->longest_row)) return false;
   return check_forced(chooser, forced);
 }

@@ -20,7 +20,7 @@ static bool add_variant(Chooser *chooser, bool across, bool aligned)
   choice_set_int(choice, "reverse", scan->reverse);
   return choose_row_block(
       chooser, choice,
-      (RowAsked){choose_maximum(problem, scan->columns), 0, across ? choose_row_run(problem->op) : 0});
+      (RowAsked){choose_maximum(problem, scan->columns), across ? choose_row_run(problem->op) : 0});
 }
 
 const SpaceKind *space_kind_scan(void)

@@ -175,12 +175,9 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 #define FAMILY(name, ...) bool kernel_write_##name(KernelBuild *build);
 #include "generator/program/families.def"
 #undef FAMILY
-/* The prologue of a template of rows: the steps in front of reductions, or behind, and the tile of `source` in type `compute`. `groups`:
- * tensors have a dim in front, of groups of rows. */
+/* The prologue of a template of rows: the steps in front of reductions, or behind, and the tile of `source` in type `compute`. */
 bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, NumberType compute,
-                               bool in_front, bool groups);
-/* Its epilogue: the steps behind, and stores. per_row: of one value a row; moments: the template gives mean and scale too. */
-bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_row, bool moments,
-                               bool groups);
+                               bool in_front);
+/* Its epilogue: the steps behind, and stores. */
+bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute);
 bool kernel_write_transpose(KernelBuild *build); /* elementwise by tiles of two dimensions */
-bool kernel_write_row_program(KernelBuild *build);

@@ -36,6 +36,5 @@ bool kernel_write_parts(KernelBuild *build)
   const Symbolic *dims[] = {parts->rows, symbolic_ceil_div(build->expressions, parts->columns, parts->width)};
   build->outputs[0] =
       kernel_add_tensor(build, KERNEL_OUTPUT, 0, op->outputs[0].tensor, 2, dims, op->outputs[0].strides);
-  return kernel_write_row_prologue(build, &parts->source, parts->compute, false, false) &&
-         write_epilogue(build);
+  return kernel_write_row_prologue(build, &parts->source, parts->compute, false) && write_epilogue(build);
 }

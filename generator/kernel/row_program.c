@@ -483,7 +483,7 @@ static void hold_rows(KernelBuild *build, IrOp *tiles, const RowTile *tile)
   if (tile->columns->kind == EXPR_DIM) ir_region_visit(tiles->regions[0], widen_results, &widening);
 }
 
-bool kernel_write_row_program(KernelBuild *build)
+bool kernel_write_row(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;

@@ -8,6 +8,6 @@ bool kernel_write_scan(KernelBuild *build)
   kernel_bind_dim(build, "R", scan->rows);
   kernel_bind_dim(build, "C", scan->columns);
   kernel_add_operands(build, 0);
-  return kernel_write_row_prologue(build, &scan->source, scan->compute, true, false) &&
-         kernel_write_row_epilogue(build, scan->compute, false, false, false);
+  return kernel_write_row_prologue(build, &scan->source, scan->compute, true) &&
+         kernel_write_row_epilogue(build, scan->compute);
 }

@@ -61,6 +61,3 @@ void bind_take_space(Binding *binding, const Space *space);
 bool bind_points(Binding *binding, Elementwise **points);
 /* The dim of each marked axis: by the operand that walks along it alone. `points` may be NULL. */
 void bind_point_dims(const Binding *binding, const Space *space, Elementwise *points);
-
-/* A row program: any reductions of the same columns, steps in any phase (match_row_program.c). */
-FamilyMatch bind_row_program(const Program *program, FusedOperator *fused, const char **why);

@@ -72,7 +72,7 @@ typedef struct FusedOutput {
   const GraphTensor *tensor;
   FusedOperand value; /* STEP, ANCHOR, or INPUT and IMMEDIATE for plain copies */
   const Symbolic *strides[FUSED_MAX_RANK + 1];
-  /* ROW: which of the anchor's values, when value is ANCHOR: 0 main, 1 mean, 2 inverse standard deviation */
+  /* Which of the anchor's values, when value is ANCHOR: of TOP 0 elements, 1 their places */
   unsigned anchor_output;
   /* GEMM: not the values, but parts of them reduced, by ONNX_ReduceMax, Min or Sum: each row's
    * REDUCED_COLUMNS columns, and the tensor has a column for each of these parts, of stride 1; or, `by_rows`,

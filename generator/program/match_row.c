@@ -1,226 +1,287 @@
-/* Row kernels: reductions over the same columns with steps around them (match_row_program.c). One reduction, by itself
- * or as part of a softmax or normalisation, with steps in front and behind, is bound for its template too: rows and
- * columns become one dim each. */
+/* Row programs: any number of reductions over the same columns, with steps before, between, behind and beside them,
+ * whose values may be written in any phase. A phase ends at the reductions whose results later steps need. Some of them may
+ * be over the innermost columns alone: those of a group of so many columns, as scales of a quantisation are. */
 #include "generator/program/bind.h"
 #include "generator/program/row.h"
 
-static const ProgramValue none = {.kind = VALUE_ABSENT};
+#define NO_PHASE G_MAXUINT
 
 typedef struct {
   Binding *binding;
   FusedRow *bound;
   const Program *program;
-  const ProgramNode *reduce;
-  ProgramValue source, first, second; /* what the template reads; the reduction's results */
-} Row;
+  uint32_t columns;
+  uint32_t group;   /* the innermost axis of these, if reductions are over it alone; else 0 */
+  unsigned *phases; /* by node */
+} RowProgram;
 
-static ProgramValue result_of(const Row *row, int node)
+/* ---- what is a row program ---- */
+
+static uint32_t columns_of(const Program *program)
 {
-  const ProgramNode *made = &row->program->nodes[node];
-  return (ProgramValue){VALUE_NODE, (unsigned)node, 0, 0, made->compute};
+  uint32_t columns = 0;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_REDUCE) columns |= program->nodes[i].axes;
+  return columns;
 }
 
-static bool inside(Row *row, int node)
+/* Along a part of the columns. */
+static const char *refuse_group(const RowProgram *rows, const ProgramNode *node)
 {
-  if (node != PROGRAM_NONE) row->binding->inside[node] = true;
-  return node != PROGRAM_NONE;
+  int64_t extent;
+  uint32_t innermost = 1u << (31 - __builtin_clz(rows->columns));
+  bool simple = node->reduction == REDUCTION_SUM || node->reduction == REDUCTION_MAX ||
+                node->reduction == REDUCTION_MIN || node->reduction == REDUCTION_PROD ||
+                node->reduction == REDUCTION_MEAN;
+  if (node->axes != innermost) return "its reductions are over several axes";
+  if (!simple) return "parts of its rows have reductions that only whole rows have";
+  if (!symbolic_is_constant(rows->program->axes[31 - __builtin_clz(innermost)].extent, &extent))
+    return "parts of its rows have a length that is not known";
+  return NULL;
 }
 
-static bool follows(Row *row, OperatorId op, ProgramValue a, ProgramValue b, ProgramValue *result)
+static const char *refuse_reduction(const ProgramNode *node)
 {
-  int node = bind_find_map(row->program, op, a, b);
-  if (!inside(row, node)) return false;
-  *result = result_of(row, node);
-  return true;
+  bool simple = node->reduction == REDUCTION_SUM || node->reduction == REDUCTION_MAX ||
+                node->reduction == REDUCTION_MIN || node->reduction == REDUCTION_PROD;
+  if (node->reduction == REDUCTION_DOT) return "a reduction is a contraction";
+  if (node->compute == NUMBER_F32 || (node->compute == NUMBER_S32 && simple)) return NULL;
+  return "a reduction's type has no row program";
 }
 
-/* The family's own value. */
-static void set_value(Row *row, RowKind kind, ProgramValue value, double epsilon)
+static bool check_nodes(RowProgram *rows)
 {
-  FusedRow *bound = row->bound;
-  bound->kind = kind;
-  bound->reduction = kind >= ROW_REDUCE_SUM;
-  bound->epsilon = epsilon;
-  bind_anchor(row->binding, value, 0, 0, row->reduce->compute);
-}
-
-static bool match_softmax(Row *row)
-{
-  ProgramValue below, power, value;
-  row->source = row->reduce->operands[0];
-  if (!follows(row, ONNX_Sub, row->source, row->first, &below)) return false;
-  if (follows(row, ONNX_Log, row->second, none, &power)) {
-    if (!follows(row, ONNX_Sub, below, power, &value)) return false;
-    set_value(row, ROW_LOG_SOFTMAX, value, 0);
-    return true;
-  }
-  if (!follows(row, ONNX_Exp, below, none, &power) || !follows(row, ONNX_Div, power, row->second, &value))
-    return false;
-  set_value(row, ROW_SOFTMAX, value, 0);
-  return true;
-}
-
-/* 1 / sqrt(square + epsilon) */
-static bool match_inverse(Row *row, ProgramValue square, double *epsilon, ProgramValue *inverse)
-{
-  ProgramValue root;
-  for (unsigned i = 0; i < row->program->n_nodes; i++) {
-    const ProgramNode *node = &row->program->nodes[i];
-    bool adds = node->kind == NODE_MAP && node->op == ONNX_Add && node->n_operands == 2 &&
-                bind_same_value(node->operands[0], square) && node->operands[1].kind == VALUE_IMMEDIATE;
-    if (!adds) continue;
-    *epsilon = node->operands[1].immediate;
-    return inside(row, (int)i) && follows(row, ONNX_Sqrt, result_of(row, (int)i), none, &root) &&
-           follows(row, ONNX_Reciprocal, root, none, inverse);
-  }
-  return false;
-}
-
-static bool match_layer_norm(Row *row)
-{
-  double epsilon;
-  ProgramValue inverse, centred, value;
-  row->source = row->reduce->operands[0];
-  if (!match_inverse(row, row->second, &epsilon, &inverse) ||
-      !follows(row, ONNX_Sub, row->source, row->first, &centred) ||
-      !follows(row, ONNX_Mul, centred, inverse, &value))
-    return false;
-  set_value(row, ROW_LAYER_NORM, value, epsilon);
-  bind_anchor(row->binding, row->first, 0, 1, NUMBER_F32);
-  bind_anchor(row->binding, inverse, 0, 2, NUMBER_F32);
-  return true;
-}
-
-/* x / sqrt(mean(x x) + epsilon). Leaves the binding as it was if it is only a mean. */
-static bool match_rms_norm(Row *row)
-{
-  const ProgramValue *square = &row->reduce->operands[0];
-  const ProgramNode *node = square->kind == VALUE_NODE ? &row->program->nodes[square->node] : NULL;
-  double epsilon;
-  ProgramValue inverse, value;
-  bool squares = node && node->kind == NODE_MAP && node->op == ONNX_Mul &&
-                 bind_same_value(node->operands[0], node->operands[1]);
-  if (!squares || !match_inverse(row, row->first, &epsilon, &inverse)) return false;
-  row->source = node->operands[0];
-  if (!inside(row, (int)square->node) || !follows(row, ONNX_Mul, row->source, inverse, &value)) return false;
-  set_value(row, ROW_RMS_NORM, value, epsilon);
-  return true;
-}
-
-static void match_reduction(Row *row, RowKind kind)
-{
-  row->source = row->reduce->operands[0];
-  for (unsigned i = 0; i < row->program->n_nodes; i++) /* what a mean's user looked like a norm's for */
-    row->binding->inside[i] = false;
-  set_value(row, kind, row->first, 0);
-}
-
-static bool match_kind(Row *row)
-{
-  switch (row->reduce->reduction) {
-  case REDUCTION_SUM: match_reduction(row, ROW_REDUCE_SUM); return true;
-  case REDUCTION_MAX: match_reduction(row, ROW_REDUCE_MAX); return true;
-  case REDUCTION_MIN: match_reduction(row, ROW_REDUCE_MIN); return true;
-  case REDUCTION_MEAN:
-    if (!match_rms_norm(row)) match_reduction(row, ROW_REDUCE_MEAN);
-    return true;
-  case REDUCTION_MAX_SUM: return match_softmax(row);
-  case REDUCTION_MOMENTS: return match_layer_norm(row);
-  case REDUCTION_PROD:
-  case REDUCTION_ARG_MAX:
-  case REDUCTION_ARG_MIN:
-  case REDUCTION_DOT:
-  case REDUCTION_LARGEST:
-  case REDUCTION_SMALLEST:
-  case REDUCTION_BEGINS:
-  case REDUCTION_LENGTHS:
-  case REDUCTION_FIRST_OF:
-  case REDUCTION_COUNT_OF:
-  case REDUCTION_COUNT: break;
-  }
-  return false;
-}
-
-/* Rows and columns to one dim each, rows of a reduction to two at most; false if an operand does not allow it. */
-static bool settle(Row *row)
-{
-  Binding *binding = row->binding;
-  const Program *program = row->program;
-  uint32_t columns = row->reduce->axes;
-  int axes[PROGRAM_MAX_AXES];
-  unsigned n = 0, rows = 0;
-  for (unsigned part = 0; part < 2; part++) {
-    for (unsigned i = 0; i < program->n_axes; i++)
-      if ((columns >> i & 1) == part) axes[n++] = (int)i;
-    if (!part) rows = n;
-  }
-  Space space;
-  if (!bind_space(binding, &space, axes, n)) return false;
-  unsigned n_columns = space_merge(program->arena, &space, rows, space.rank);
-  unsigned n_rows = space_merge(program->arena, &space, 0, rows);
-  bool groups = n_rows == 2 && row->bound->reduction;
-  if ((n_rows > 1 && !groups) || n_columns > 1) return false;
-  if (!n_columns) space_insert(program->arena, &space, space.rank);
-  if (!n_rows) space_insert(program->arena, &space, 0);
-  row->bound->inner = groups ? space.dims[1] : NULL;
-  row->bound->rows = groups ? symbolic_mul(program->arena, space.dims[0], space.dims[1]) : space.dims[0];
-  row->bound->columns = space.dims[space.rank - 1];
-  bind_take_space(binding, &space);
-  return true;
-}
-
-/* Behind the reduction nothing wants what is computed element by element in front of it, and of one value a
- * row nothing varies along the row. */
-static bool ends_row(const Row *row)
-{
-  const Program *program = row->program;
-  const bool *inside = row->binding->inside;
+  const Program *program = rows->program;
+  Binding *binding = rows->binding;
+  bool writes = false, dots = false;
+  rows->columns = columns_of(program);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    bool behind = (node->kind == NODE_MAP || node->kind == NODE_WRITE) && !program->in_front[i] && !inside[i];
-    if (behind && row->bound->reduction && program->varies[i] & row->reduce->axes) return false;
-    for (unsigned j = 0; behind && j < node->n_operands; j++) {
-      const ProgramValue *value = &node->operands[j];
-      bool step = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_MAP;
-      if (step && program->in_front[value->node] && !inside[value->node]) return false;
-    }
+    writes |= node->kind == NODE_WRITE;
+    if (node->kind == NODE_WRITE && node->combines) binding->why = "parts of its values are combined";
+    if (node->kind != NODE_REDUCE) continue;
+    dots |= node->reduction == REDUCTION_DOT;
+    if (!binding->why) binding->why = refuse_reduction(node);
+    if (node->axes == rows->columns) continue;
+    if (!binding->why) binding->why = refuse_group(rows, node);
+    rows->group = node->axes;
+  }
+  binding->near = rows->columns && !dots;
+  if (!binding->why && !rows->columns) binding->why = "there is no reduction";
+  if (!binding->why && !writes) binding->why = "nothing is written";
+  return !binding->why;
+}
+
+/* ---- phases ---- */
+
+/* In which phase a value is there: behind a reduction in the next. */
+static unsigned ready_after(const RowProgram *rows, const ProgramValue *value)
+{
+  if (value->kind != VALUE_NODE) return 0;
+  return rows->phases[value->node] + (rows->program->nodes[value->node].kind == NODE_REDUCE);
+}
+
+/* Steps go to the phase of the first who reads them, which is where nothing waits in registers for it. */
+static void find_phases(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  g_autofree unsigned *first = g_new(unsigned, program->n_nodes + 1);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    first[i] = NO_PHASE;
+    for (unsigned j = 0; j < node->n_operands; j++)
+      rows->phases[i] = MAX(rows->phases[i], ready_after(rows, &node->operands[j]));
+  }
+  for (unsigned i = program->n_nodes; i-- > 0;) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_MAP && first[i] != NO_PHASE) rows->phases[i] = MAX(rows->phases[i], first[i]);
+    for (unsigned j = 0; j < node->n_operands; j++)
+      if (node->operands[j].kind == VALUE_NODE)
+        first[node->operands[j].node] = MIN(first[node->operands[j].node], rows->phases[i]);
+  }
+}
+
+/* ---- what they are to the writer ---- */
+
+static void anchor_results(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  unsigned next = 0;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    rows->binding->inside[i] = true;
+    for (unsigned j = 0; j < program_reduction_results(node->reduction); j++)
+      rows->binding->anchors[i][j] = (FusedOperand){OPERAND_REDUCED, next++, 0, program_result_type(node, j)};
+  }
+}
+
+static bool bind_reductions(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  FusedRow *row = rows->bound;
+  row->reductions = arena_new_array(program->arena, FusedReduction, program->n_nodes);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    FusedReduction reduction = {.reduction = node->reduction,
+                                .node = node->source,
+                                .compute = node->compute,
+                                .first = rows->binding->anchors[i][0].index,
+                                .phase = rows->phases[i],
+                                .of_groups = node->axes != rows->columns};
+    if (!bind_operand(rows->binding, node->operands[0], false, &reduction.source)) return false;
+    if (node->n_operands > 1 && !bind_operand(rows->binding, node->operands[1], false, &reduction.place))
+      return false;
+    row->reductions[row->n_reductions++] = reduction;
+    row->n_phases = MAX(row->n_phases, reduction.phase + 2);
   }
   return true;
 }
 
-static bool bind(Binding *binding, const FusedOperator *whole)
+static void place_steps(RowProgram *rows)
 {
-  const Program *program = binding->program;
-  int at;
-  if (bind_count(program, NODE_REDUCE, &at) != 1) return false;
-  FusedRow *bound = arena_new_object(program->arena, FusedRow);
-  Row row = {.binding = binding, .bound = bound, .program = program, .reduce = &program->nodes[at]};
-  row.first = row.second = result_of(&row, at);
-  row.second.result = 1;
-  binding->inside[at] = true;
-  if (!match_kind(&row)) return false;
-  binding->inside[at] = true;
-  binding->fused->anchor = row.reduce->source;
-  binding->fused->binding = bound;
-  bound->compute = row.reduce->compute;
-  bound->whole = whole;
-  return ends_row(&row) && bind_lists(binding) && bind_operand(binding, row.source, false, &bound->source) &&
-         settle(&row);
+  const Program *program = rows->program;
+  FusedRow *row = rows->bound;
+  unsigned step = 0, output = 0;
+  row->step_phases = arena_new_array(program->arena, unsigned, program->n_nodes);
+  row->output_phases = arena_new_array(program->arena, unsigned, program->n_nodes);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_MAP) row->step_phases[step++] = rows->phases[i];
+    if (node->kind == NODE_WRITE) row->output_phases[output++] = rows->phases[i];
+  }
 }
 
-static bool bind_template(const Program *program, FusedOperator *fused, const FusedOperator *whole)
+/* Behind one phase nothing is left but values of whole rows. */
+static bool leaves_values(const RowProgram *rows)
 {
-  Binding binding = {0};
-  bool ok = bind_open(&binding, program, fused) && bind(&binding, whole);
-  bind_close(&binding);
-  return ok;
+  const Program *program = rows->program;
+  bool values = rows->bound->n_phases == 2;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    values &= program->nodes[i].kind != NODE_WRITE || !(program->varies[i] & rows->columns);
+  return values;
+}
+
+/* Of what is read at indices there is one value a row, and only the place in a row counts along it. */
+static bool check_points(RowProgram *rows, const Elementwise *points)
+{
+  const Program *program = rows->program;
+  for (unsigned i = 0; i < program->n_nodes && points; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    bool placed = node->kind == NODE_READ && points->places[rows->binding->places[i]].n;
+    if (placed && program->varies[i] & rows->columns)
+      rows->binding->why = "each element of a row is read at an index of its own";
+  }
+  return !rows->binding->why;
+}
+
+/* What has one element for a group is walked along by columns as if its elements were apart, which lets the columns' axes be
+ * one dim. */
+static void stretch_groups(RowProgram *rows, Space *space, const int *axes, bool *grouped)
+{
+  Arena *arena = rows->program->arena;
+  unsigned last = space->rank - 1, first = last;
+  const Symbolic *length = space->dims[last];
+  while (first && rows->columns >> axes[first - 1] & 1)
+    first--;
+  for (unsigned i = 0; i < space->n_operands; i++) {
+    bool walks = false;
+    for (unsigned d = first; d < last; d++)
+      walks |= !symbolic_equals(space->strides[d][i], 0);
+    grouped[i] = walks && symbolic_equals(space->strides[last][i], 0);
+    if (!grouped[i]) continue;
+    space->strides[last][i] = space->strides[last - 1][i];
+    for (unsigned d = first; d < last; d++)
+      space->strides[d][i] = symbolic_mul(arena, space->strides[d][i], length);
+  }
+}
+
+static void settle_groups(RowProgram *rows, const bool *grouped)
+{
+  FusedRow *row = rows->bound;
+  FusedOperator *fused = rows->binding->fused;
+  int64_t columns;
+  symbolic_is_constant(rows->program->axes[31 - __builtin_clz(rows->group)].extent, &row->group);
+  if (symbolic_is_constant(row->columns, &columns) && columns == row->group) { /* each row is one */
+    row->group = 0;
+    for (unsigned i = 0; i < row->n_reductions; i++)
+      row->reductions[i].of_groups = false;
+    return;
+  }
+  row->group_axes = rows->group;
+  for (unsigned i = 0; i < fused->n_inputs; i++)
+    fused->inputs[i].every = grouped[i] ? row->group : 0;
+  for (unsigned i = 0; i < fused->n_outputs; i++)
+    fused->outputs[i].every = grouped[fused->n_inputs + i] ? row->group : 0;
+}
+
+/* Columns become one dim, rows as few as their operands allow. */
+static bool settle(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  FusedRow *row = rows->bound;
+  int axes[PROGRAM_MAX_AXES];
+  unsigned n = 0, n_rows = 0;
+  for (unsigned part = 0; part < 2; part++) {
+    for (unsigned i = 0; i < program->n_axes; i++)
+      if ((rows->columns >> i & 1) == part) axes[n++] = (int)i;
+    if (!part) n_rows = n;
+  }
+  Space space;
+  Elementwise *points;
+  if (!bind_points(rows->binding, &points) || !check_points(rows, points)) return false;
+  row->points = points;
+  row->column = rows->binding->column;
+  if (!bind_space(rows->binding, &space, axes, n)) return false;
+  g_autofree bool *grouped = g_new0(bool, space.n_operands + 1);
+  if (rows->group) stretch_groups(rows, &space, axes, grouped);
+  unsigned n_columns = space_merge(program->arena, &space, n_rows, space.rank);
+  n_rows = space_merge(program->arena, &space, 0, n_rows);
+  if (n_columns > 1) {
+    rows->binding->why = "elements of its rows are not evenly spaced";
+    return false;
+  }
+  if (!n_columns) space_insert(program->arena, &space, space.rank);
+  if (!n_rows) space_insert(program->arena, &space, 0);
+  row->columns = space.dims[space.rank - 1];
+  row->rows = space.dims[0];
+  for (unsigned d = 1; d + 1 < space.rank; d++)
+    row->rows = symbolic_mul(program->arena, row->rows, space.dims[d]);
+  bind_take_space(rows->binding, &space);
+  bind_point_dims(rows->binding, &space, points);
+  if (rows->group) settle_groups(rows, grouped);
+  return true;
+}
+
+static bool bind(RowProgram *rows)
+{
+  FusedOperator *fused = rows->binding->fused;
+  int first;
+  if (!check_nodes(rows)) return false;
+  bind_count(rows->program, NODE_REDUCE, &first);
+  fused->anchor = rows->program->nodes[first].source;
+  fused->binding = rows->bound = arena_new_object(rows->program->arena, FusedRow);
+  *rows->bound = (FusedRow){.axes = rows->columns};
+  find_phases(rows);
+  anchor_results(rows);
+  if (!bind_lists(rows->binding) || !bind_reductions(rows)) return false;
+  place_steps(rows);
+  rows->bound->reduction = leaves_values(rows);
+  return settle(rows);
 }
 
 FamilyMatch match_row(const Program *program, FusedOperator *fused, const char **why)
 {
-  FusedOperator *whole = arena_memdup(program->arena, fused, sizeof *fused);
-  FamilyMatch match = bind_row_program(program, whole, why);
-  if (bind_template(program, fused, match == MATCH_TAKEN ? whole : NULL)) return MATCH_TAKEN;
-  *fused = *whole;
-  return match;
+  Binding binding = {.points = true, .column = program_place_along(program, columns_of(program))};
+  RowProgram rows = {.binding = &binding, .program = program};
+  bool ok = bind_open(&binding, program, fused);
+  if (ok) {
+    rows.phases = g_new0(unsigned, program->n_nodes + 1);
+    ok = bind(&rows);
+  }
+  *why = binding.why;
+  g_free(rows.phases);
+  bind_close(&binding);
+  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
 }

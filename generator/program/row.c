@@ -5,15 +5,8 @@
 void visit_row(const FusedOperator *op, const BindingVisitor *visitor)
 {
   const FusedRow *row = row_of(op);
-  visitor->number(row->kind, visitor->data);
-  visitor->number(row->reduction, visitor->data);
-  visitor->real(row->epsilon, visitor->data);
   visitor->expression(row->rows, visitor->data);
   visitor->expression(row->columns, visitor->data);
-  visitor->number(row->inner != NULL, visitor->data);
-  if (row->inner) visitor->expression(row->inner, visitor->data);
-  visitor->operand(&row->source, visitor->data);
-  visitor->number(row->compute, visitor->data);
   for (unsigned i = 0; i < row->n_reductions; i++) { /* what else there is follows from these and the steps */
     const FusedReduction *reduction = &row->reductions[i];
     const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
@@ -56,7 +49,7 @@ static void put_phases(GString *text, const char *title, const unsigned *phases,
     g_string_append_printf(text, "%s%u", i ? " " : "", phases[i]);
 }
 
-static void describe_program(const FusedOperator *op, GString *text)
+void describe_row(const FusedOperator *op, GString *text)
 {
   const FusedRow *row = row_of(op);
   g_string_append_printf(text, "  row program of %u phases", row->n_phases);
@@ -74,25 +67,4 @@ static void describe_program(const FusedOperator *op, GString *text)
     g_string_append_printf(text, " in %s phase %u\n", number_name(reduction->compute), reduction->phase);
   }
   describe_points(op, row->points, text);
-}
-
-void describe_row(const FusedOperator *op, GString *text)
-{
-  if (row_of(op)->kind == ROW_PROGRAM) {
-    describe_program(op, text);
-    return;
-  }
-  static const char *const kinds[] = {
-      [ROW_SOFTMAX] = "softmax",   [ROW_LOG_SOFTMAX] = "log softmax", [ROW_LAYER_NORM] = "layer norm",
-      [ROW_RMS_NORM] = "rms norm", [ROW_REDUCE_SUM] = "sum",          [ROW_REDUCE_MEAN] = "mean",
-      [ROW_REDUCE_MAX] = "max",    [ROW_REDUCE_MIN] = "min",
-  };
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
-  g_string_append_printf(text, "  row %s of ", kinds[row_of(op)->kind]);
-  fused_put_operand(text, op, &row_of(op)->source);
-  g_string_append_printf(text, " in %s", number_name(row_of(op)->compute));
-  if (row_of(op)->epsilon != 0)
-    g_string_append_printf(text, " epsilon %s",
-                           g_ascii_formatd(number, sizeof number, "%.9g", row_of(op)->epsilon));
-  g_string_append_c(text, '\n');
 }

@@ -2,19 +2,7 @@
 #pragma once
 #include "generator/program/elementwise.h"
 
-typedef enum {
-  ROW_SOFTMAX,
-  ROW_LOG_SOFTMAX,
-  ROW_LAYER_NORM, /* (x - mean) / sqrt(variance + epsilon); scale and bias are epilogue steps */
-  ROW_RMS_NORM,   /* x / sqrt(mean(x^2) + epsilon); scale is an epilogue step */
-  ROW_REDUCE_SUM,
-  ROW_REDUCE_MEAN,
-  ROW_REDUCE_MAX,
-  ROW_REDUCE_MIN,
-  ROW_PROGRAM, /* any reductions of the same columns: no anchor, all that it computes are steps and `reductions` */
-} RowKind;
-
-/* A reduction of a row program: it ends its phase, the steps of later ones use its results. */
+/* A reduction of rows: it ends its phase, the steps of later ones use its results. */
 typedef struct FusedReduction {
   ProgramReduction reduction;
   const GraphNode *node; /* where it came from; NULL in a program that was read from text */
@@ -27,18 +15,8 @@ typedef struct FusedReduction {
 } FusedReduction;
 
 typedef struct FusedRow {
-  RowKind kind;
-  bool reduction;                 /* one value a row comes out */
-  double epsilon;                 /* normalisations */
+  bool reduction;                 /* one phase, and then values of whole rows alone come out */
   const Symbolic *rows, *columns; /* how many there are of each; the last dim is the columns' */
-  const Symbolic
-      *inner; /* of rows that are evenly spaced within so many only: dims[1], and dims[0] counts these groups;
-                          * reductions with a template of their own. NULL: rows are dims[0] */
-  FusedOperand source; /* what the anchor reads: INPUT or a prologue STEP */
-  NumberType compute;  /* type of the arithmetic */
-  /* The same operator as a row program, where it is bound as one of the other kinds; NULL: it is none. */
-  const FusedOperator *whole;
-  /* ROW_PROGRAM */
   FusedReduction *reductions;
   unsigned n_reductions, n_phases;
   unsigned *step_phases;   /* in which a step is computed: as late as its users allow */
@@ -51,15 +29,12 @@ typedef struct FusedRow {
   const Symbolic *column; /* where an element lies in its row */
 } FusedRow;
 
-/* The dim along which neighbouring rows lie; columns are the one behind. */
-#define ROW_DIM(row) ((row)->inner ? 1u : 0u)
-
 static inline const FusedRow *row_of(const FusedOperator *op)
 {
   return op->binding;
 }
 
-/* Of a row program: the step's value is one a row. */
+/* The step's value is one a row. */
 static inline bool row_step_is_per_row(const FusedOperator *op, const FusedStep *step)
 {
   return !(op->program->varies[step->at] & row_of(op)->axes);

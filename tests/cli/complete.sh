@@ -42,7 +42,7 @@ expect 'adlgen compile graph.json --ex' --explain
 expect 'adlgen gpus sh' show
 expect 'adlgen gpus show h800-' h800-pcie
 expect 'adlgen gpus check my' my.yaml
-expect 'adlgen templates show softmax_' softmax_online
+expect 'adlgen templates show row_s' row_scan
 more=1 expect 'adlgen catalog ' build check simulate --gpu
 
 # Names of template parameters, and their values where they are few; what the graph decides is not offered.

@@ -34,8 +34,8 @@ error: --set promote=1: promote follows from how products of 8-bit floats add up
 hint: --accumulate exact or fast
 exit 1
 
-$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' | adlgen run - --gpu h100 --on sim --dim M=2 --set log=1
-error: --set log=1: log follows from the operator and cannot be set
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64]}}, "constants": {"axis": {"type": "s64", "shape": [], "data": [1]}}, "nodes": [{"op": "CumSum", "inputs": ["x", "axis"], "outputs": ["y"]}], "outputs": ["y"]}' | adlgen run - --gpu h100 --on sim --dim M=2 --set reverse=1
+error: --set reverse=1: reverse follows from the operator and cannot be set
 [exit 1]
 
 # `run` too says that a parameter is no kernel's.

@@ -11,7 +11,7 @@ $ adlgen templates show gemm | head -2 | cut -c1-60
 adlgen-ir 1 tile
 ; Matrix product: acc[m, n] = sum over k of A[g, m, k] * B[g
 
-$ adlgen templates show '<embedded>/templates/softmax.ir' | head -1
+$ adlgen templates show '<embedded>/templates/row_scan.ir' | head -1
 adlgen-ir 1 tile
 
 $ adlgen templates show gemm --json | validate data-file
@@ -72,14 +72,14 @@ hint: `false` says so; sm_90a, sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_1
 [exit 1]
 
 # A template is no kernel: what fills it in, and what --set is for.
-$ adlgen templates show softmax >softmax.ir; adlgen compile softmax.ir --gpu h100 --out out
-softmax.ir:4:7: error: parameter `rows` is not bound: this is a template
+$ adlgen templates show row_scan >row_scan.ir; adlgen compile row_scan.ir --gpu h100 --out out
+row_scan.ir:4:7: error: parameter `rows` is not bound: this is a template
   param rows: int = 1 in 1 .. 65535
         ^
 hint: the generator fills templates in: compile a graph, and --set gives parameters of its kernels; in a kernel of your own write the value and take the parameter out
 [exit 1]
 
-$ adlgen compile softmax.ir --gpu h100 --set rows=1 --out out
-error: --set has no meaning for pseudo-assembly softmax.ir
+$ adlgen compile row_scan.ir --gpu h100 --set rows=1 --out out
+error: --set has no meaning for pseudo-assembly row_scan.ir
 hint: --set gives parameters of the kernels of a graph; in pseudo-assembly write the value in place of the parameter
 [exit 2]

@@ -113,7 +113,7 @@ class Draw:
         axes = self.rng.choice([[0], [1], [2], [0, 1], [1, 2], [0, 1, 2]])
         self.constants["axes"] = {"type": "s64", "shape": [len(axes)], "data": axes}
         self.node(self.rng.choice(["ReduceMean", "ReduceMax"]), ["x", "axes"], keepdims=1)
-        return ["row_reduce", "row_parts", "row"]
+        return ["row", "row_parts"]
 
     def turned(self):
         self.tensor("x", self.rng.choice(["bf16", "f32", "s8"]), self.rng.choice([3, 64, 100]), self.rng.choice([31, 64, 1000]))

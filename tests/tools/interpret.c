@@ -230,7 +230,7 @@ typedef struct {
   double mean, inverse, largest, smallest, sum, product, exponentials;
 } RowFacts;
 
-static RowFacts row_facts(const FusedRow *row, const double *x, int64_t n)
+static RowFacts row_facts(const double *x, int64_t n)
 {
   RowFacts facts = {.largest = -INFINITY, .smallest = INFINITY, .product = 1};
   for (int64_t c = 0; c < n; c++) {
@@ -239,57 +239,15 @@ static RowFacts row_facts(const FusedRow *row, const double *x, int64_t n)
     facts.largest = fmax(facts.largest, x[c]);
     facts.smallest = fmin(facts.smallest, x[c]);
   }
-  facts.mean = row->kind == ROW_RMS_NORM ? 0 : facts.sum / (double)n;
+  facts.mean = facts.sum / (double)n;
   double squares = 0;
   for (int64_t c = 0; c < n; c++) {
     squares += (x[c] - facts.mean) * (x[c] - facts.mean);
     facts.exponentials += exp(x[c] - facts.largest);
   }
-  facts.inverse = 1 / sqrt(squares / (double)n + row->epsilon);
+  facts.inverse = 1 / sqrt(squares / (double)n);
   return facts;
 }
-
-static double row_value(const FusedRow *row, const RowFacts *facts, double x)
-{
-  switch (row->kind) {
-  case ROW_SOFTMAX: return exp(x - facts->largest) / facts->exponentials;
-  case ROW_LOG_SOFTMAX: return x - facts->largest - log(facts->exponentials);
-  case ROW_LAYER_NORM:
-  case ROW_RMS_NORM: return (x - facts->mean) * facts->inverse;
-  case ROW_REDUCE_SUM: return facts->sum;
-  case ROW_REDUCE_MEAN: return facts->mean;
-  case ROW_REDUCE_MAX: return facts->largest;
-  case ROW_REDUCE_MIN: return facts->smallest;
-  case ROW_PROGRAM: break;
-  }
-  return 0;
-}
-
-static void run_row(Point *point, double *steps, int64_t row)
-{
-  const FusedRow *anchor = row_of(point->fused);
-  int64_t n = number(anchor->columns), index[3] = {row, 0, 0}, *column = &index[ROW_DIM(anchor) + 1];
-  if (anchor->inner) {
-    index[0] = row / number(anchor->inner);
-    index[1] = row % number(anchor->inner);
-  }
-  g_autofree double *x = g_new0(double, n + 1);
-  point->index = index;
-  for (*column = 0; *column < n; ++*column) {
-    run_steps(point, steps, true);
-    x[*column] = operand(point, &anchor->source, 0);
-  }
-  RowFacts facts = row_facts(anchor, x, n);
-  for (*column = 0; *column < (anchor->reduction ? 1 : n); ++*column) {
-    double values[3] = {row_value(anchor, &facts, x[*column]), facts.mean, facts.inverse};
-    point->anchor = values;
-    run_steps(point, steps, true);
-    run_steps(point, steps, false);
-    store_outputs(point);
-  }
-}
-
-/* ---- row programs ---- */
 
 static void run_phases(Point *point, double *steps, unsigned last)
 {
@@ -353,14 +311,14 @@ static void reduce_groups(const FusedRow *row, unsigned reduction, const double 
     double results[2];
     FusedReduction alone = row->reductions[reduction];
     alone.first = 0;
-    RowFacts facts = row_facts(row, x + c, row->group);
+    RowFacts facts = row_facts(x + c, row->group);
     set_results(&alone, &facts, results);
     groups[reduction * n + c / row->group] = results[0];
   }
 }
 
 /* The row at point->index, whose last dim is the columns'. */
-static void run_row_program(Point *point, double *steps, int64_t *index)
+static void run_row(Point *point, double *steps, int64_t *index)
 {
   const FusedOperator *fused = point->fused;
   const FusedRow *row = row_of(fused);
@@ -379,7 +337,7 @@ static void run_row_program(Point *point, double *steps, int64_t *index)
         x[*column] = operand(point, &reduction->source, 0);
         places[*column] = operand(point, &reduction->place, 0);
       }
-      RowFacts facts = row_facts(row, x, n);
+      RowFacts facts = row_facts(x, n);
       set_results(reduction, &facts, reduced);
       if (reduction->of_groups) reduce_groups(row, i, x, groups);
       if (reduction->place.kind != OPERAND_ABSENT)
@@ -476,9 +434,9 @@ static void run_operator(GHashTable *memory, const FusedOperator *fused)
   Point point = {.memory = memory, .fused = fused, .index = index, .steps = steps};
   for (unsigned d = 0; d < fused->rank; d++)
     if (!number(fused->dims[d])) return;
-  if (!strcmp(fused->family->name, "row") && row_of(fused)->kind == ROW_PROGRAM) {
+  if (!strcmp(fused->family->name, "row")) {
     do
-      run_row_program(&point, steps, index);
+      run_row(&point, steps, index);
     while (next(fused, index));
     return;
   }
@@ -486,11 +444,6 @@ static void run_operator(GHashTable *memory, const FusedOperator *fused)
     do
       run_attention(&point, steps, index);
     while (next(fused, index));
-    return;
-  }
-  if (!strcmp(fused->family->name, "row")) {
-    for (int64_t row = 0; row < number(row_of(fused)->rows); row++)
-      run_row(&point, steps, row);
     return;
   }
   const FusedGemm *gemm = strcmp(fused->family->name, "gemm") != 0 ? NULL : gemm_of(fused);

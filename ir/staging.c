@@ -17,7 +17,8 @@
 #define LEAST_ACROSS 64
 #define PART_ACROSS  (80 * 64) /* elements of a part */
 
-const StagingRules staging_usual = {.swizzles = SWIZZLES_ALL, .sector = 32, .panel = WIDEST_PANEL};
+const StagingRules staging_usual = {
+    .swizzles = SWIZZLES_ALL, .sector = 32, .panel = WIDEST_PANEL, .box = G_MAXUINT};
 
 StagingRules staging_rules(const Gpu *gpu)
 {
@@ -26,9 +27,11 @@ StagingRules staging_rules(const Gpu *gpu)
   for (unsigned i = 0; i < n; i++)
     swizzles |= (unsigned)listed[i];
   if (!listed) swizzles = SWIZZLES_ALL;
+  double box = gpu_fact(gpu, "tma.box_max");
   bool transposes = gpu_fact(gpu, "matrix_store.transpose") != 0; /* without matrix stores threads do it */
   return (StagingRules){.swizzles = swizzles,
                         .sector = gpu->global_sector,
+                        .box = fact_known(box) ? (unsigned)box : G_MAXUINT,
                         .panel = transposes ? swizzle_widest(swizzles, WIDEST_PANEL) : 0};
 }
 
@@ -57,7 +60,7 @@ static unsigned best_width(const StagingRules *rules, unsigned rows, unsigned co
                            unsigned wide, unsigned widest, bool with_rest)
 {
   unsigned best = 0, least = G_MAXUINT;
-  for (unsigned width = 8; width <= columns && width * wide <= widest; width += 8) {
+  for (unsigned width = 8; width <= MIN(columns, rules->box) && width * wide <= widest; width += 8) {
     unsigned rest = columns % width;
     if ((rest && !with_rest) || width * narrow % 16) continue;
     if (width < columns && (width * narrow % rules->sector || rest * narrow % rules->sector)) continue;
@@ -107,7 +110,9 @@ unsigned staging_bytes(const StagingRules *rules, unsigned rows, unsigned column
 unsigned staging_width_least(const StagingRules *rules, unsigned columns, unsigned element_bytes)
 {
   unsigned width = 2 * rules->sector / element_bytes;
-  return columns > width && columns % width * element_bytes % rules->sector == 0 ? width : 0;
+  return columns > width && width <= rules->box && columns % width * element_bytes % rules->sector == 0
+             ? width
+             : 0;
 }
 
 unsigned staging_bytes_least(const StagingRules *rules, unsigned rows, unsigned columns,
@@ -120,10 +125,11 @@ unsigned staging_bytes_least(const StagingRules *rules, unsigned rows, unsigned 
 unsigned staging_width_across(const StagingRules *rules, unsigned rows, unsigned columns,
                               unsigned element_bytes)
 {
-  if (!rules->panel || columns < LEAST_ACROSS || element_bytes < 2 || rows * element_bytes % rules->panel)
+  if (!rules->panel || columns < LEAST_ACROSS || element_bytes < 2 || rows * element_bytes % rules->panel ||
+      rules->panel / element_bytes > rules->box)
     return 0;
   unsigned best = 0; /* a matrix store writes 16 columns */
-  for (unsigned width = 16; width <= columns && width * rows <= PART_ACROSS; width += 16)
+  for (unsigned width = 16; width <= MIN(columns, rules->box) && width * rows <= PART_ACROSS; width += 16)
     if (columns % width == 0) best = width;
   return best;
 }

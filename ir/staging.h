@@ -11,6 +11,7 @@ typedef struct {
   unsigned swizzles; /* widths in bytes that TMA has: the sum of these powers of two */
   unsigned sector;   /* bytes that an access to global memory moves at least */
   unsigned panel;    /* bytes of a panel of what is stored across, the widest swizzle; 0: nothing is */
+  unsigned box;      /* elements of a box along a side at most */
 } StagingRules;
 StagingRules staging_rules(const Gpu *gpu);
 extern const StagingRules staging_usual; /* of every GPU known so far: prices are for these */

@@ -200,7 +200,9 @@ static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   for (unsigned i = 0; i < gemm->n_batch; i++)
     known &= symbolic_is_constant(problem->op->dims[i], NULL);
+  double counted = gpu_fact(gpu, "mbarrier.bytes_max");
   return known && pieces && candidate->split_k <= exchanging_blocks(gpu) &&
+         !(gemm_exchange_bytes(problem, candidate) > counted) &&
          MAX(gemm_exchange_bytes(problem, candidate), 3 * gemm_slot_bytes(problem, candidate)) <
              gemm_room(problem, candidate);
 }

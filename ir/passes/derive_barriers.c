@@ -631,6 +631,31 @@ static void hand_over(Meetings *meetings, IrOp *role)
   meetings->next_barrier += (unsigned)instances_of(role);
 }
 
+typedef struct {
+  double most; /* bytes that an mbarrier counts */
+  const IrOp *beyond;
+} Announced;
+
+static void note_announced(IrOp *op, void *data)
+{
+  Announced *announced = data;
+  if (op->code == OP_EXPECT && (double)ir_attribute_int(op, ATTR_BYTES, 0) > announced->most)
+    announced->beyond = op;
+}
+
+/* What fills a slot choose_mechanisms has checked; what blocks send each other nobody has. */
+static bool check_announced(const IrFunction *kernel, const Gpu *gpu, GError **error)
+{
+  Announced announced = {.most = gpu_fact(gpu, "mbarrier.bytes_max")};
+  ir_region_visit(kernel->body, note_announced, &announced);
+  if (!announced.beyond) return true;
+  error_set(error, ERROR_UNSUPPORTED, &announced.beyond->mark, "barrier-bytes",
+            "fewer blocks that share a tile, or a smaller tile",
+            "what blocks send each other is %d bytes, more than the %.0f that an mbarrier counts",
+            (int)ir_attribute_int(announced.beyond, ATTR_BYTES, 0), announced.most);
+  return false;
+}
+
 bool pass_derive_barriers(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
@@ -642,5 +667,5 @@ bool pass_derive_barriers(IrModule *module, const IrPassContext *context, GError
   ir_region_visit(kernel->body, note_barrier, &meetings);
   for (IrOp *op = kernel->body->first; op; op = op->next)
     if (op->code == OP_ROLE) hand_over(&meetings, op);
-  return true;
+  return check_announced(kernel, context->gpu, error);
 }

@@ -199,6 +199,17 @@ void candidate_carry(const Candidate *candidate, Choice *choice,
   }
 }
 
+const char *candidate_further_words(const Candidate *candidate, Arena *arena)
+{
+  const Space *space = candidate->space;
+  const char *words = "";
+  for (unsigned i = space->kind->n_axes; i < space->n; i++)
+    if (candidate->values[i])
+      words =
+          arena_printf(arena, "%s_%s%d", words, space->declared[i]->name, (int)candidate_value(candidate, i));
+  return words;
+}
+
 const char *candidate_words(const Candidate *candidate, Arena *arena)
 {
   const Space *space = candidate->space;
@@ -211,11 +222,7 @@ const char *candidate_words(const Candidate *candidate, Arena *arena)
     words =
         parts[1] ? arena_printf(arena, "_%s%d", parts[0], (int)value) : arena_printf(arena, "_%s", parts[0]);
   }
-  for (unsigned i = space->kind->n_axes; i < space->n; i++)
-    if (candidate->values[i])
-      words =
-          arena_printf(arena, "%s_%s%d", words, space->declared[i]->name, (int)candidate_value(candidate, i));
-  return words;
+  return arena_printf(arena, "%s%s", words, candidate_further_words(candidate, arena));
 }
 
 /* ---- files of measured choices ---- */

@@ -54,6 +54,8 @@ void candidate_carry(const Candidate *candidate, Choice *choice,
 /* What names of kernels say of it: the last axis with a word whose value is above 1, and "_late1" for each further axis that
  * has not its default; in the arena. */
 const char *candidate_words(const Candidate *candidate, Arena *arena);
+/* The last part of it. */
+const char *candidate_further_words(const Candidate *candidate, Arena *arena);
 /* For files of measured choices: what tells it from one of which nothing is said. Names live in the arena. */
 unsigned candidate_describe(const Candidate *candidate, Arena *arena,
                             TunedParameter parameters[TUNED_MAX_PARAMETERS]);

@@ -1,4 +1,5 @@
 #include "generator/choose/choose.h"
+#include "generator/choose/candidate.h"
 #include "generator/program/family.h"
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,13 @@ static void describe_forced(const Problem *problem, Choice *choice)
   bool swapped = choice_int(choice, "swapped", 0) != 0;
   choice->tile_text = arena_printf(problem->arena, "%dx%dx%d", (int)(swapped ? bn : bm)->integer,
                                    (int)(swapped ? bm : bn)->integer, (int)bk->integer);
+  const Space *space = spaces_of(problem->spaces, choice->template_name);
   choice->suffix = choice->tile_text;
+  if (space) {
+    const Candidate candidate = candidate_of(space, choice);
+    choice->suffix = arena_printf(problem->arena, "%s%s", choice->tile_text,
+                                  candidate_further_words(&candidate, problem->arena));
+  }
   if (stages) choice->stages = (unsigned)stages->integer;
 }
 

@@ -13,8 +13,11 @@ data/templates/gemm.ir:48:7: error: parameter `twice` is 0 where `$split_k == 1 
 hint: asked for: --set twice=1 --set split_k=2
 [exit 3]
 
-$ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out --explain | grep 'by --set'
-  twice = 1 by --set
+$ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out --explain | grep -o 'twice = 1 by --set\|^matmul[^ ]*'
+matmul_bf16_m4096n4096k4096_128x256x64_twice1
+matmul_bf16_m4096n4096k4096_128x256x32_twice1
+matmul
+twice = 1 by --set
 
 # Every value that its condition admits is proposed beside the model's choice.
 $ ADLGEN_DATA_DIR=data adlgen tune p.json --gpu h100 --list --top 4 | sed 's/  *[0-9]* clocks//'
@@ -71,6 +74,9 @@ template attention, tile 128x96, guard: always
 
 $ adlgen compile a.json --gpu h100 --set backwards=1 --emit ptx --out out --explain | grep 'by --set'
   backwards = 1 by --set
+
+$ adlgen compile a.json --gpu h100 --set cluster_n=1 --emit ptx --out out --explain | grep 'by --set'
+  cluster_n = 1 by --set
 
 $ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
 own/templates/attention.ir:52:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above

@@ -24,7 +24,7 @@ def main(adlgen, ir_tool):
         for kind, causal, heads_inside, shapes, d in ((*case, d) for case in CASES for d in ([64, 128] if full else [64])):
             with tempfile.TemporaryDirectory() as folder:
                 words = ["via tma", "via warpgroup", "role @producer", "in group.a("] if gpu == "h100" else ["via async", "via warp"]
-                path = filled_in(ir_tool, folder, "attention", kind, heads_inside, heads=2, backwards=1 - causal, causal=causal, cluster=2 if gpu == "h100" else 1, queries=2 if gpu == "h100" else 1, d=d, dv=d, scale=1 / math.sqrt(d))
+                path = filled_in(ir_tool, folder, "attention", kind, heads_inside, heads=2, backwards=1 - causal, causal=causal, cluster_n=2 if gpu == "h100" else 1, queries=2 if gpu == "h100" else 1, d=d, dv=d, scale=1 / math.sqrt(d))
                 kernel = Kernel(adlgen, path, "attention", gpu, words, folder, 132, "budget_registers")
                 if full:
                     shapes = shapes + [(*s[:5], s[4] - s[3] if causal else None, s[6]) for s in FULL]

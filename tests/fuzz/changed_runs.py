@@ -5,13 +5,15 @@ lists no product of its types; never exit 70, a fault, a wrong result, a hang.
 
     tests/fuzz/changed_runs.py ADLGEN [--seed N] [--cases N] [--keep DIR]
 
-What is drawn are values that the loader takes one by one: what of them together is contradictory, it has to see."""
+PTX and plan.json of all the graphs then hold what the description says: no instruction of a family that is gone, no size,
+swizzle or number beyond what is listed (KEPT below). What is drawn are values that the loader takes one by one: what of them together is contradictory, it has to see."""
 import argparse
 import concurrent.futures
 import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -75,6 +77,100 @@ TENSOR = [
 SECTIONS = ("limits", "chip", "latency", "throughput")
 
 
+# ---- what kernels and plans may not hold, by path of what is changed ----
+
+def never(pattern):
+    """Of a family, or a property of one, that is taken away."""
+    return lambda value, ptx, variants: re.findall(pattern, ptx) if value in ("null", "false", "[shared]") else []
+
+
+def listed(value):
+    return {int(word) for word in re.findall(r"\d+", str(value))}
+
+
+def amount(value):
+    number, _, unit = str(value).partition(" ")
+    return int(number) * (1024 if unit == "KiB" else 1)
+
+
+def above(pattern):
+    return lambda value, ptx, variants: [n for n in map(int, re.findall(pattern, ptx)) if n > amount(value)]
+
+
+def beside(pattern):
+    """Numbers that are not listed."""
+    return lambda value, ptx, variants: [n for n in map(int, re.findall(pattern, ptx)) if n not in listed(value)]
+
+
+def maps(variants):
+    return [a for v in variants for a in v["arguments"] if a["kind"] == "tensormap"]
+
+
+def swizzled(value, stores, variants):
+    return [m["swizzle"] for m in maps(variants)
+            if m["swizzle"] and m["swizzle"] not in listed(value) and (stores or not m["name"].startswith("map_out"))]
+
+
+HANDED = r"setmaxnreg\.(?:inc|dec)\.\S+\s+(\d+)"
+KEPT = {
+    "copy_async": never(r"cp\.async\.c\S+"), "matrix_load": never("ldmatrix"), "matrix_store": never("stmatrix"),
+    "cache_hint": never(r"createpolicy|L2::cache_hint"), "mbarrier": never("mbarrier"), "elect": never(r"elect\.sync"),
+    "register_reallocation": never("setmaxnreg"), "dependent_launch": never("griddepcontrol"), "warpgroup_mma": never("wgmma"),
+    "tma": never(r"cp\.async\.bulk\.tensor"), "cluster": never(r"mapa|barrier\.cluster"),
+    "matrix_load.transpose": never(r"ldmatrix\S*\.trans"), "matrix_store.transpose": never(r"stmatrix\S*\.trans"),
+    "tma.multicast": never("multicast"),
+    "matrix_load.matrices": beside(r"ldmatrix\S*\.x(\d)"), "matrix_store.matrices": beside(r"stmatrix\S*\.x(\d)"),
+    "copy_async.sizes": beside(r"cp\.async\.c\S+ [^;]*\], (\d+)"),
+    "warp_mma.shapes.bf16": never(r"mma\.sync\S*\.bf16\.bf16"), "warp_mma.shapes.f16": never(r"mma\.sync\S*f32\.f16\.f16\.f32"),
+    "warp_mma.shapes.tf32": never(r"mma\.sync\S*\.tf32"), "warp_mma.shapes.s8": never(r"mma\.sync\S*\.s8\.s8"),
+    "warpgroup_mma.shapes.bf16": never(r"wgmma\.mma_async\S*\.bf16"), "warpgroup_mma.shapes.f16": never(r"wgmma\.mma_async\S*f32\.f16"),
+    "warpgroup_mma.shapes.fp8": never(r"wgmma\.mma_async\S*f32\.e\dm"), "warpgroup_mma.shapes.s8": never(r"wgmma\.mma_async\S*\.s8"),
+    "warpgroup_mma.a": never(r"wgmma\.mma_async\S*\s+\{[^}]*\},\s+\{"),
+    "tma.swizzles": lambda value, ptx, variants: swizzled(value, True, variants),
+    "warpgroup_mma.swizzles": lambda value, ptx, variants: swizzled(value, False, variants), # results are nothing to it
+    "tma.box_max": lambda value, ptx, variants: [side for m in maps(variants) for side in m["box"] if isinstance(side, int) and side > value],
+    "tma.rank_max": lambda value, ptx, variants: [len(m["box"]) for m in maps(variants) if len(m["box"]) > value],
+    "tma.stride_multiple": lambda value, ptx, variants: [
+        s for m in maps(variants) for s in m["strides"] if isinstance(s, int) and s % amount(value)],
+    "mbarrier.arrivals_max": above(r"mbarrier\.init\S*\s+\[[^]]*\], (\d+)"),
+    "mbarrier.bytes_max": above(r"expect_tx\S*\s+[^;]*, (\d+);"),
+    "register_reallocation.max": above(HANDED),
+    "register_reallocation.min": lambda value, ptx, variants: [n for n in map(int, re.findall(HANDED, ptx)) if n < value],
+    "register_reallocation.step": lambda value, ptx, variants: [n for n in map(int, re.findall(HANDED, ptx)) if n % value],
+    "limits.named_barriers": lambda value, ptx, variants: [
+        n for n in map(int, re.findall(r"(?:bar|barrier)\.\S*\s+(\d+)", ptx)) if n >= value],
+    "limits.cluster_portable": lambda value, ptx, variants: [
+        v["cluster"] for v in variants if v["cluster"][0] * v["cluster"][1] * v["cluster"][2] > value],
+    "limits.shared_per_block": lambda value, ptx, variants: [
+        v["shared"] for v in variants if isinstance(v["shared"], int) and v["shared"] > amount(value)],
+}
+
+
+def one_graph(lines):
+    """All graphs in one, each with names of its own; dimensions that they share they share."""
+    whole = {"name": "all", "inputs": {}, "constants": {}, "nodes": [], "outputs": []}
+    for number, line in enumerate(lines):
+        graph, of = line["graph"], lambda name, number=number: f"{name}_{number}"
+        for kind in ("inputs", "constants"):
+            whole[kind].update({of(name): value for name, value in graph.get(kind, {}).items()})
+        whole["nodes"] += [{**node, "inputs": [of(n) for n in node["inputs"]], "outputs": [of(n) for n in node["outputs"]]}
+                           for node in graph["nodes"]]
+        whole["outputs"] += [of(name) for name in graph["outputs"]]
+    return whole
+
+
+def not_honoured(adlgen, lines, changes, folder):
+    (folder / "all.json").write_text(json.dumps(one_graph(lines)))
+    done = run([adlgen, "compile", folder / "all.json", "--gpu", folder / "changed.yaml", "--out", folder / "out", "--emit", "ptx", "--no-cache"])
+    if done is None or done.returncode:
+        return ["all graphs in one: " + ("hangs" if done is None else done.stderr[:400])]
+    ptx = "\n".join(path.read_text() for path in sorted((folder / "out/changed").glob("*.ptx")))
+    plan = json.loads((folder / "out/changed/plan.json").read_text())
+    variants = [variant for launch in plan["launches"] for variant in launch["variants"]]
+    return [f"{path} = {value}, but kernels have {found[:3]}" for path, value in changes.items()
+            if path in KEPT and (found := KEPT[path](value, ptx, variants))]
+
+
 def drawn(rng):
     """A base, and {path: value}."""
     kind = rng.choice(["h100", "h100", "a100"])
@@ -111,7 +207,7 @@ def run(command):
         return None
 
 
-def complaints(adlgen, lines, text, folder):
+def complaints(adlgen, lines, text, changes, folder):
     """What is wrong with how a description is taken; and whether it is refused."""
     path, batch = folder / "changed.yaml", folder / "runs.jsonl"
     path.write_text(text)
@@ -126,11 +222,12 @@ def complaints(adlgen, lines, text, folder):
     if done is None:
         return ["a run hangs"], False
     results = [json.loads(line) for line in done.stdout.splitlines()]
+    lacking = {r["label"] for r in results if r.get("exit") == 3 and "lists no product of" in r["message"]}
     wrong = [f"{r['label']}: {r.get('message') or json.dumps(r)[:400]}" for r in results
-             if not r["ok"] and not (r.get("exit") == 3 and "lists no product of" in r["message"])]
+             if not r["ok"] and r["label"] not in lacking]
     if len(results) != len(lines):
         wrong.append(f"{len(results)} of {len(lines)} runs, exit {done.returncode}: {done.stderr[-400:]}")
-    return wrong, False
+    return wrong + not_honoured(adlgen, [line for line in lines if line["graph"]["name"] not in lacking], changes, folder), False
 
 
 def main():
@@ -147,7 +244,7 @@ def main():
         base, changes = drawn(random.Random(seed))
         with tempfile.TemporaryDirectory() as folder:
             text = description(base, changes)
-            wrong, refused = complaints(adlgen, lines, text, pathlib.Path(folder))
+            wrong, refused = complaints(adlgen, lines, text, changes, pathlib.Path(folder))
         if wrong and options.keep:
             pathlib.Path(options.keep, f"changed-{seed}.yaml").write_text(text)
         return seed, base, changes, wrong, refused

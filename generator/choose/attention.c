@@ -136,9 +136,9 @@ static const char *template_of(Range range)
 
 const SpaceKind *space_kind_attention(void)
 {
-  static const Axis axes[] = {{"rows", 1},    {"keys", 1},     {"stages", 1},  {"persistent"}, {"heads", 1},
+  static const Axis axes[] = {{"rows", 1},      {"keys", 1},     {"stages", 1},  {"persistent"}, {"heads", 1},
                               {"cluster_n", 1}, {"backwards"},   {"queries", 1}, {"places", 1},  {"most", 1},
-                              {"chunk", 1},   {"together", 1}, {"divided"}};
+                              {"chunk", 1},     {"together", 1}, {"divided"}};
   static const SpaceKind kind = {"attention attention_decode", facts, axes, G_N_ELEMENTS(axes),
                                  G_N_ELEMENTS(axes),           NULL,  true};
   return &kind;

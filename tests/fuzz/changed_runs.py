@@ -106,9 +106,15 @@ def maps(variants):
     return [a for v in variants for a in v["arguments"] if a["kind"] == "tensormap"]
 
 
-def swizzled(value, stores, variants):
-    return [m["swizzle"] for m in maps(variants)
-            if m["swizzle"] and m["swizzle"] not in listed(value) and (stores or not m["name"].startswith("map_out"))]
+def swizzled(value, variants):
+    return [m["swizzle"] for m in maps(variants) if m["swizzle"] and m["swizzle"] not in listed(value)]
+
+
+def multiplied(value, variants):
+    """Of what warpgroup MMAs read: not of results, nor of weights that threads widen."""
+    read = [{**v, "arguments": [a for a in v["arguments"] if not a["name"].startswith("map_out")]} for v in variants
+            if "gemm_narrow" not in v["note"]]
+    return swizzled(value, read)
 
 
 HANDED = r"setmaxnreg\.(?:inc|dec)\.\S+\s+(\d+)"
@@ -126,8 +132,8 @@ KEPT = {
     "warpgroup_mma.shapes.bf16": never(r"wgmma\.mma_async\S*\.bf16"), "warpgroup_mma.shapes.f16": never(r"wgmma\.mma_async\S*f32\.f16"),
     "warpgroup_mma.shapes.fp8": never(r"wgmma\.mma_async\S*f32\.e\dm"), "warpgroup_mma.shapes.s8": never(r"wgmma\.mma_async\S*\.s8"),
     "warpgroup_mma.a": never(r"wgmma\.mma_async\S*\s+\{[^}]*\},\s+\{"),
-    "tma.swizzles": lambda value, ptx, variants: swizzled(value, True, variants),
-    "warpgroup_mma.swizzles": lambda value, ptx, variants: swizzled(value, False, variants), # results are nothing to it
+    "tma.swizzles": lambda value, ptx, variants: swizzled(value, variants),
+    "warpgroup_mma.swizzles": lambda value, ptx, variants: multiplied(value, variants),
     "tma.box_max": lambda value, ptx, variants: [side for m in maps(variants) for side in m["box"] if isinstance(side, int) and side > value],
     "tma.rank_max": lambda value, ptx, variants: [len(m["box"]) for m in maps(variants) if len(m["box"]) > value],
     "tma.stride_multiple": lambda value, ptx, variants: [

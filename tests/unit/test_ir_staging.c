@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-static const StagingRules all = {.swizzles = 32 | 64 | 128, .sector = 32, .panel = 128};
+static const StagingRules all = {.swizzles = 32 | 64 | 128, .sector = 32, .panel = 128, .box = 256};
 
 /* Accesses to the busiest bank when eight rows of 16 bytes are written, the swizzle applied byte by byte. */
 static unsigned busiest_bank(unsigned row_bytes)
@@ -68,9 +68,27 @@ static void test_least(void **state)
   assert_int_equal(staging_bytes_least(&all, 256, 32, 2), 0);
 }
 
+/* Sectors wider than what is left of a row, and boxes narrower than the widest part. */
+static void test_changed(void **state)
+{
+  StagingRules rules = all;
+  for (rules.sector = 32; rules.sector <= 128; rules.sector *= 2)
+    for (unsigned columns = 16; columns <= 256; columns += 16) {
+      unsigned width = staging_width_in(&rules, 256, columns, 2, 2, 100 << 10);
+      assert_true(width <= columns);
+    }
+  rules.sector = 32;
+  for (rules.box = 8; rules.box <= 64; rules.box += 8)
+    for (unsigned columns = 16; columns <= 256; columns += 16) {
+      assert_true(staging_width(&rules, 64, columns, 2, 2) <= rules.box);
+      assert_true(staging_width_least(&rules, columns, 2) <= rules.box);
+      assert_true(staging_width_across(&rules, 64, columns, 2) <= rules.box);
+    }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_widths), cmocka_unit_test(test_known),
-                                     cmocka_unit_test(test_least)};
+                                     cmocka_unit_test(test_least), cmocka_unit_test(test_changed)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 /* The driver's entries by the names of their first versions, which cuda.h hides behind later ones. X(field, symbol, parameters) */
 #define DRIVER(X)                                                                                            \
   X(roots, "cuGraphGetRootNodes", (CUgraph, CUgraphNode *, size_t *))                                        \
-  X(followers, "cuGraphNodeGetDependentNodes", (CUgraphNode, CUgraphNode *, size_t *))                       \
+  X(followers, "cuGraphNodeGetDependentNodes_v2", (CUgraphNode, CUgraphNode *, CUgraphEdgeData *, size_t *)) \
   X(type, "cuGraphNodeGetType", (CUgraphNode, CUgraphNodeType *))                                            \
   X(kernel, "cuGraphKernelNodeGetParams_v2", (CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2 *))                    \
   X(attribute, "cuGraphKernelNodeGetAttribute",                                                              \
@@ -38,7 +38,7 @@ static struct {
 typedef struct Launch {
   CUgraphNodeType type;
   CUDA_KERNEL_NODE_PARAMS_v2 kernel; /* its arguments live as long as the graph */
-  CUlaunchAttribute attributes[2];
+  CUlaunchAttribute attributes[3];
   unsigned n_attributes;
   CUDA_MEMSET_NODE_PARAMS set;
   CUDA_MEMCPY3D copy;
@@ -110,17 +110,30 @@ static int add(State *state, CUgraphNode node, char *message, size_t bytes)
   return !status;
 }
 
+/* The last launch may start before the one in front of it has ended. */
+static void overlap(State *state)
+{
+  Launch *launch = &state->launches[state->n_launches - 1];
+  CUlaunchAttribute *attribute = &launch->attributes[launch->n_attributes];
+  if (launch->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
+  attribute->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute->value.programmaticStreamSerializationAllowed = 1;
+  launch->n_attributes++;
+}
+
 /* The nodes of a chain. */
 static int read_graph(State *state, CUgraph graph, char *message, size_t bytes)
 {
   CUgraphNode node[2];
+  CUgraphEdgeData edge[2] = {{0}};
   size_t n = 2;
   CUresult status = driver.roots(graph, node, &n);
   while (!status && n == 1) {
     CUgraphNode last = node[0];
     if (!add(state, last, message, bytes)) return 0;
+    if (edge[0].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC) overlap(state);
     n = 2;
-    status = driver.followers(last, node, &n);
+    status = driver.followers(last, node, edge, &n);
   }
   if (!status && n == 0 && state->n_launches) return 1;
   snprintf(message, bytes,

@@ -1,21 +1,13 @@
 #include "cli/constants.h"
 #include "execute/evaluate.h"
 
-static int index_of(const Graph *graph, const char *name)
-{
-  for (unsigned i = 0; i < graph->n_constants; i++)
-    if (g_str_equal(graph->constants[i]->name, name)) return (int)i;
-  return -1;
-}
-
 bool constants_write(const Graph *graph, Plan *plan, Output *output, const char *folder, GError **error)
 {
   g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
   for (unsigned i = 0; i < plan->n_tensors; i++) {
     PlanTensor *constant = plan->tensors[i];
-    int index = constant->kind == PLAN_CONSTANT ? index_of(graph, constant->name) : -1;
-    if (index < 0) continue;
-    Tensor *tensor = evaluate_constant(graph, (unsigned)index, error);
+    if (constant->kind != PLAN_CONSTANT) continue;
+    Tensor *tensor = evaluate_plan_constant(graph, constant, error);
     if (!tensor) return false;
     g_ptr_array_add(tensors, tensor);
     g_free(tensor->name); /* one of a file may have another there */

@@ -118,8 +118,31 @@ static void put_all(Tensor *const *tensors, GraphTensor *const *names, unsigned 
   }
 }
 
+static Tensor *constant_called(const RunData *data, const char *name)
+{
+  unsigned i = 0;
+  while (strcmp(data->graph->constants[i]->name, name))
+    i++;
+  return data->constants[i];
+}
+
+/* What the compiler made of several constants is no tensor of the graph. */
+static void put_stacks(const RunData *data, Execution *execution)
+{
+  for (unsigned i = 0; i < execution->plan->n_tensors; i++) {
+    const PlanTensor *constant = execution->plan->tensors[i];
+    g_autofree Tensor **parts = g_new0(Tensor *, constant->n_stacks + 1);
+    for (unsigned j = 0; j < constant->n_stacks; j++)
+      parts[j] = constant_called(data, constant->stacks[j].name);
+    g_autoptr(Tensor) stack =
+        constant->n_stacks ? tensor_stack(constant->name, parts, constant->n_stacks, NULL) : NULL;
+    if (stack) execution_scatter(execution_tensor(execution, constant->name), stack->data);
+  }
+}
+
 void run_data_put_inputs(const RunData *data, Execution *execution)
 {
+  put_stacks(data, execution);
   put_all(data->inputs, data->graph->inputs, data->graph->n_inputs, execution);
   put_all(data->constants, data->graph->constants, data->graph->n_constants, execution);
 }

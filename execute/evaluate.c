@@ -63,6 +63,26 @@ Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error)
   return tensor;
 }
 
+static Tensor *constant_called(const Graph *graph, const char *name, GError **error)
+{
+  for (unsigned i = 0; i < graph->n_constants; i++)
+    if (!strcmp(graph->constants[i]->name, name)) return evaluate_constant(graph, i, error);
+  error_set(error, ERROR_INTERNAL, NULL, "constant", NULL, "the graph has no constant %s", name);
+  return NULL;
+}
+
+Tensor *evaluate_plan_constant(const Graph *graph, const PlanTensor *constant, GError **error)
+{
+  if (!constant->n_stacks) return constant_called(graph, constant->name, error);
+  g_autoptr(GPtrArray) parts = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
+  for (unsigned i = 0; i < constant->n_stacks; i++) {
+    Tensor *part = constant_called(graph, constant->stacks[i].name, error);
+    if (!part) return NULL;
+    g_ptr_array_add(parts, part);
+  }
+  return tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, error);
+}
+
 /* ---- walking the nodes ---- */
 
 typedef struct {

@@ -2,6 +2,7 @@
  * fusion nor plan. */
 #pragma once
 #include "generator/front/graph.h"
+#include "plan/plan.h"
 #include "reference/errors.h"
 
 /* Tensor with the default data for input `index` of the graph, floats times `scale` (execute/default_data.h). The
@@ -10,6 +11,8 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
                                GError **error);
 /* Tensor of constant `index`: its data, or what its file holds. */
 Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error);
+/* Tensor of a constant of the plan, by its name, or stacked of several of the graph. */
+Tensor *evaluate_plan_constant(const Graph *graph, const PlanTensor *constant, GError **error);
 /* Values of the graph's outputs, in their order; free with g_ptr_array_unref. inputs: Tensor *, in the order
  * of graph->inputs, dense. */
 GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **error);

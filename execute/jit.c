@@ -337,14 +337,8 @@ static bool load_program(Jit *jit, Program *program, GError **error)
 
 static bool load_constant(Executable *executable, const Graph *graph, unsigned i, GError **error)
 {
-  const PlanTensor *wanted = executable_tensor(executable, i);
-  for (unsigned j = 0; j < graph->n_constants; j++) {
-    if (strcmp(graph->constants[j]->name, wanted->name)) continue;
-    g_autoptr(Tensor) tensor = evaluate_constant(graph, j, error);
-    return tensor && executable_set_constant(executable, i, tensor->data, tensor->bytes, error);
-  }
-  error_set(error, ERROR_INTERNAL, NULL, "constant", NULL, "the graph has no constant %s", wanted->name);
-  return false;
+  g_autoptr(Tensor) tensor = evaluate_plan_constant(graph, executable_tensor(executable, i), error);
+  return tensor && executable_set_constant(executable, i, tensor->data, tensor->bytes, error);
 }
 
 static bool has_constants(const Executable *executable)

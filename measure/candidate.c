@@ -207,7 +207,7 @@ static bool check_tensors(const BenchBuild *build, GError **error)
 {
   for (unsigned i = 0; i < build->plan->n_tensors; i++) {
     const PlanTensor *tensor = build->plan->tensors[i];
-    if (tensor->kind == PLAN_WORKSPACE || tensor_of_plan(build->c, tensor)) continue;
+    if (tensor->kind == PLAN_WORKSPACE || tensor->n_stacks || tensor_of_plan(build->c, tensor)) continue;
     error_set(error, ERROR_INPUT, NULL, "unknown-tensor", NULL,
               "the plan of %s has a tensor %s, which %s has not", build->name, tensor->name, build->c->name);
     return false;
@@ -383,6 +383,27 @@ static bool load(Ours *ours, GError **error)
   return ours->executable && executable_load(ours->executable, launched, error);
 }
 
+/* What the compiler stacked of several constants is the executable's own. */
+static bool set_stack(const Ours *ours, const BenchTensors *tensors, unsigned i, GError **error)
+{
+  const PlanTensor *constant = executable_tensor(ours->executable, i);
+  g_autoptr(GPtrArray) parts = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
+  for (unsigned j = 0; j < constant->n_stacks; j++) {
+    const GraphTensor *from = graph_tensor(ours->build->c->graph, constant->stacks[j].name);
+    int64_t shape[GRAPH_MAX_RANK];
+    for (unsigned d = 0; d < from->rank; d++)
+      symbolic_is_constant(from->shape[d], &shape[d]);
+    Tensor *part = tensor_new(from->name, from->type, from->rank, shape, error);
+    if (!part) return false;
+    g_ptr_array_add(parts, part);
+    if (!device_read(ours->device, part->data, bench_tensor_address(tensors, 0, from), part->bytes, error))
+      return false;
+  }
+  g_autoptr(Tensor) stack =
+      tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, error);
+  return stack && executable_set_constant(ours->executable, i, stack->data, stack->bytes, error);
+}
+
 static bool prepare(Ours *ours, const BenchTensors *tensors, GError **error)
 {
   BenchBuild *build = ours->build;
@@ -391,11 +412,15 @@ static bool prepare(Ours *ours, const BenchTensors *tensors, GError **error)
     return false;
   ours->workspace = device_allocate(ours->device, ours->workspace_bytes, error);
   unsigned n = executable_tensor_count(ours->executable);
+  for (unsigned i = 0; i < n; i++)
+    if (executable_tensor(ours->executable, i)->n_stacks && !set_stack(ours, tensors, i, error)) return false;
   ours->sets = arena_new_array(build->arena, const void **, tensors->n_sets);
   for (unsigned set = 0; set < tensors->n_sets; set++) {
     ours->sets[set] = arena_new_array(build->arena, const void *, n);
     for (unsigned i = 0; i < n; i++) {
-      const GraphTensor *tensor = tensor_of_plan(build->c, executable_tensor(ours->executable, i));
+      const PlanTensor *wanted = executable_tensor(ours->executable, i);
+      if (wanted->n_stacks) continue; /* NULL: its own */
+      const GraphTensor *tensor = tensor_of_plan(build->c, wanted);
       ours->sets[set][i] =
           (const void *)(uintptr_t)bench_tensor_address(tensors, set, tensor); // NOLINT: of the device
     }

@@ -29,6 +29,11 @@ typedef enum {
   PLAN_WORKSPACE, /* lives in the workspace at `offset` */
 } PlanTensorKind;
 
+typedef struct PlanPart { /* of a constant that is several of the graph */
+  const char *name;
+  int64_t columns; /* along the last dimension */
+} PlanPart;
+
 typedef struct PlanTensor {
   const char *name;
   PlanTensorKind kind;
@@ -37,7 +42,9 @@ typedef struct PlanTensor {
   const Symbolic *shape[PLAN_MAX_RANK];
   const Symbolic *strides[PLAN_MAX_RANK]; /* elements */
   unsigned align;                         /* bytes: what the caller must keep */
-  const char *file;       /* CONSTANT: safetensors file beside plan.json that holds it under its name */
+  const char *file;  /* CONSTANT: safetensors file beside plan.json that holds it under its name */
+  PlanPart *stacks;  /* CONSTANT: those of the graph that it holds side by side along its last dimension */
+  unsigned n_stacks; /* 0: it is one of the graph's itself */
   const Symbolic *offset; /* WORKSPACE: bytes from its start; others may lie there at other times */
   bool stays;             /* OUTPUT: elements that its launches do not store keep what was there */
   const struct PlanTensor

@@ -183,6 +183,16 @@ static bool get_memory(Reader *reader, Node *mapping, const PlanTensor **tensor)
                 name);
 }
 
+static bool read_part(Reader *reader, Node *node, void *data)
+{
+  PlanTensor *tensor = data;
+  PlanPart *part = plan_append(reader->plan, tensor->stacks, tensor->n_stacks);
+  *part = (PlanPart){NULL, 0};
+  return get_text(reader, node, "name", true, &part->name) &&
+         get_integer(reader, node, "columns", 1, G_MAXINT32, &part->columns) &&
+         FINISH(reader, node, "name", "columns");
+}
+
 static bool read_tensor(Reader *reader, Node *node, void *data)
 {
   Plan *plan = reader->plan;
@@ -197,13 +207,14 @@ static bool read_tensor(Reader *reader, Node *node, void *data)
       !get_text(reader, node, "file", false, &tensor->file) ||
       !get_expression(reader, node, "offset", false, &tensor->offset) ||
       !get_memory(reader, node, &tensor->memory) ||
+      (node_get(node, "stacks") && !read_each(reader, node, "stacks", read_part, tensor)) ||
       (node_get(node, "stays") && !node_boolean(node_get(node, "stays"), &tensor->stays, reader->error)) ||
       (node_get(node, "zero") && !node_boolean(node_get(node, "zero"), &tensor->zero, reader->error)))
     return false;
   tensor->kind = (PlanTensorKind)kind;
   plan_enter_tensor(plan, tensor);
-  return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "offset", "stays",
-                "in_place", "zero");
+  return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "stacks", "offset",
+                "stays", "in_place", "zero");
 }
 
 static bool read_map(Reader *reader, Node *node, PlanTensorMap *map)

@@ -50,6 +50,13 @@ static json_t *tensor_json(const PlanTensor *tensor)
   json_object_set_new(object, "strides", expressions_json(tensor->strides, tensor->rank));
   json_object_set_new(object, "align", json_integer(tensor->align));
   set_text(object, "file", tensor->file);
+  if (tensor->n_stacks) {
+    json_t *stacks = json_array();
+    for (unsigned i = 0; i < tensor->n_stacks; i++)
+      json_array_append_new(stacks, json_pack("{s:s, s:I}", "name", tensor->stacks[i].name, "columns",
+                                              (json_int_t)tensor->stacks[i].columns));
+    json_object_set_new(object, "stacks", stacks);
+  }
   if (tensor->offset) json_object_set_new(object, "offset", expression_json(tensor->offset));
   if (tensor->stays) json_object_set_new(object, "stays", json_true());
   set_text(object, "in_place", tensor->memory ? tensor->memory->name : NULL);
@@ -173,6 +180,8 @@ json_t *plan_to_json(const Plan *plan)
   g_autoptr(GHashTable) firsts =
       g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
   int version = 1; /* who reads the first one only reads what has no more than it */
+  for (unsigned i = 0; i < plan->n_tensors; i++)
+    if (plan->tensors[i]->n_stacks) version = PLAN_VERSION;
   for (unsigned i = 0; i < plan->n_launches; i++) {
     json_t *launch = launch_json(plan, plan->launches[i], firsts);
     if (json_object_get(launch, "like")) version = PLAN_VERSION;

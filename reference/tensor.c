@@ -33,6 +33,26 @@ void tensor_free(Tensor *tensor)
   g_free(tensor);
 }
 
+Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, GError **error)
+{
+  int64_t shape[TENSOR_MAX_RANK];
+  unsigned last = parts[0]->rank - 1;
+  size_t rows = 1, to = 0;
+  memcpy(shape, parts[0]->shape, sizeof shape);
+  for (unsigned i = 1; i < n; i++)
+    shape[last] += parts[i]->shape[last];
+  for (unsigned d = 0; d < last; d++)
+    rows *= (size_t)shape[d];
+  Tensor *stack = tensor_new(name, parts[0]->type, parts[0]->rank, shape, error);
+  for (size_t row = 0; stack && row < rows; row++)
+    for (unsigned i = 0; i < n; i++) {
+      size_t bytes = parts[i]->bytes / rows;
+      memcpy(stack->data + to, parts[i]->data + row * bytes, bytes);
+      to += bytes;
+    }
+  return stack;
+}
+
 /* Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). */
 void philox(uint64_t seed, uint32_t stream, uint64_t block, uint32_t words[4])
 {

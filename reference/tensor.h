@@ -24,6 +24,9 @@ Tensor *tensor_new(const char *name, NumberType type, unsigned rank, const int64
 void tensor_free(Tensor *tensor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Tensor, tensor_free)
 
+/* Tensors of one type and shape but for the last dimension, side by side along that. */
+Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, GError **error);
+
 /* ---- data ---- */
 
 /* Philox4x32-10: four random words of a counter block of a stream. */

@@ -524,6 +524,20 @@ static bool is_used(const Fusion *fusion, const GraphTensor *tensor)
   return false;
 }
 
+static void add_stack(Compilation *compilation, const FusionStack *stack)
+{
+  Plan *plan = compilation->result->plan;
+  if (!is_used(compilation->fusion, stack->tensor)) return;
+  PlanTensor *tensor = add_tensor(plan, PLAN_CONSTANT, stack->tensor);
+  tensor->n_stacks = stack->n;
+  tensor->stacks = arena_new_array(plan->arena, PlanPart, stack->n);
+  for (unsigned i = 0; i < stack->n; i++) {
+    const GraphTensor *part = stack->parts[i];
+    tensor->stacks[i].name = arena_strdup(plan->arena, part->name);
+    symbolic_is_constant(part->shape[part->rank - 1], &tensor->stacks[i].columns);
+  }
+}
+
 static void declare_tensors(Compilation *compilation)
 {
   Plan *plan = compilation->result->plan;
@@ -537,6 +551,8 @@ static void declare_tensors(Compilation *compilation)
   for (unsigned i = 0; i < graph->n_constants; i++)
     if (is_used(compilation->fusion, graph->constants[i]))
       add_tensor(plan, PLAN_CONSTANT, graph->constants[i]);
+  for (unsigned i = 0; i < compilation->fusion->n_stacks; i++)
+    add_stack(compilation, compilation->fusion->stacks[i]);
   g_autoptr(GHashTable) staying = graph_staying(graph);
   for (unsigned i = 0; i < graph->n_outputs; i++) {
     const GraphTensor *output = graph->outputs[i];

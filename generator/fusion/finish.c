@@ -216,6 +216,8 @@ bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error)
   for (unsigned i = 0; i < fusion->n; i++)
     for (unsigned j = 0; j < fusion->operators[i]->n_outputs; j++)
       add_intermediate(intermediates, added, fusion->operators[i]->outputs[j].tensor);
+  fusion->n_stacks = fuser->stacks->len;
+  fusion->stacks = arena_memdup(fusion->arena, fuser->stacks->pdata, fuser->stacks->len * sizeof(void *));
   fusion->n_intermediates = intermediates->len;
   fusion->intermediates =
       arena_memdup(fusion->arena, intermediates->pdata, intermediates->len * sizeof(void *));

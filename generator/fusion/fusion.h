@@ -7,6 +7,12 @@
 #include "generator/program/fused.h"
 #include "generator/program/judge.h"
 
+/* A constant that fusion makes of those of the graph, side by side along their last dimension. */
+typedef struct FusionStack {
+  const GraphTensor *tensor, *const *parts;
+  unsigned n;
+} FusionStack;
+
 typedef struct Fusion {
   Arena *arena;
   const Graph *graph;
@@ -15,6 +21,8 @@ typedef struct Fusion {
   const GraphTensor *
       *intermediates; /* tensors in global memory that are neither input, constant nor output */
   unsigned n_intermediates;
+  const FusionStack *const *stacks;
+  unsigned n_stacks;
   const char **notes; /* what was fused or not and why, for --explain, in order */
   unsigned n_notes;
 } Fusion;

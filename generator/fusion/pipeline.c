@@ -1,7 +1,7 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
- *   NODES   expand_zero_points  split_wide  take_scales  read_forms  read_rotation  read_narrow  part_rows  halve_rows
- *           group_heads  halve_products  make_views
+ *   NODES   expand_zero_points  split_wide  take_scales  stack_products  read_forms  read_rotation  read_narrow  part_rows
+ *           halve_rows  group_heads  halve_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  join_siblings  divide_programs
@@ -26,6 +26,8 @@ static const FusionRewrite rewrites[] = {
      "operators of more tensors than a thread has registers for become several"},
     {"take_scales", FUSION_NODES, FUSION_NODES, true, fusion_take_scales, NULL,
      "products of dequantised operands take what was quantised, and scale the result"},
+    {"stack_products", FUSION_NODES, FUSION_NODES, true, fusion_stack_products, NULL,
+     "products of one tensor with several constants become one with the constants side by side"},
     {"read_forms", FUSION_NODES, FUSION_NODES, true, fusion_read_forms, NULL,
      "softmax, scales and masks of attention in the forms that exporters write are its own"},
     {"read_rotation", FUSION_NODES, FUSION_NODES, true, fusion_read_rotation, NULL,
@@ -207,6 +209,7 @@ static void fuser_close(Fuser *fuser)
   g_ptr_array_unref(fuser->nodes);
   g_ptr_array_unref(fuser->tensors);
   g_ptr_array_unref(fuser->groups);
+  g_ptr_array_unref(fuser->stacks);
   g_ptr_array_unref(fuser->notes);
 }
 
@@ -223,6 +226,7 @@ Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **
                  .nodes = g_ptr_array_new(),
                  .tensors = g_ptr_array_new(),
                  .groups = g_ptr_array_new(),
+                 .stacks = g_ptr_array_new(),
                  .notes = g_ptr_array_new(),
                  .chains = g_hash_table_new(NULL, NULL),
                  .options = options,

@@ -28,6 +28,7 @@ struct Fuser {
       *live; /* copies of the graph's nodes that are needed, in order; rewritten until operands lie well */
   GPtrArray *nodes;   /* these, with the copies that anchors need inserted; index = place here */
   GPtrArray *tensors; /* by GraphTensor.index: the graph's, then inserted ones */
+  GPtrArray *stacks;  /* FusionStack *, of the arena */
   GPtrArray *groups;
   Group **group_of;       /* by node index */
   const char **joined_by; /* by node index: the rewrite that put it into its group; NULL: it opened that */

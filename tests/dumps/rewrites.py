@@ -32,6 +32,13 @@ GRAPHS = {
     "quantised": {"inputs": {"a": tensor("s8", 8, 64), "s": tensor("f32"), "b": tensor("s8", 64, 16), "t": tensor("f32", 16)},
                   "nodes": [node("DequantizeLinear", "a s", "x"), node("DequantizeLinear", "b t", "w", axis=1),
                             node("MatMul", "x w", "y")], "outputs": ["y"]},
+    # two products with constants whose results are seen as heads
+    "stacked": {"inputs": {"x": tensor("f16", 9, 16)},
+                "constants": {"a": {"type": "f16", "shape": [16, 8], "data": [i % 7 - 3 for i in range(128)]},
+                              "b": {"type": "f16", "shape": [16, 8], "data": [i % 5 - 2 for i in range(128)]},
+                              "to": {"type": "s64", "shape": [3], "data": [9, 2, 4]}},
+                "nodes": [node("MatMul", "x a", "p"), node("MatMul", "x b", "q"), node("Reshape", "p to", "p1"),
+                          node("Reshape", "q to", "q1"), node("Relu", "p1", "y"), node("Relu", "q1", "z")], "outputs": ["y", "z"]},
     # steps in front of rows, and branches behind them that meet again
     "rows": {"inputs": {"x": tensor("f32", 5, 40)},
              "nodes": [node("Tanh", "x", "t"), node("Softmax", "t", "p", axis=-1), node("Sigmoid", "p", "q"),

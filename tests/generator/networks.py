@@ -18,6 +18,8 @@ MODELS = {
 }
 LAYERS = 2, 4
 BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s32": 4, "u32": 4}
+# tests/onnx/models: launches that stacked products save
+STACKED = {"bert": 2, "llama-cache": 2, "t5": 5}
 MOST_BYTES = 20000  # of plan.json, of one layer more
 MOST_WORKSPACE = 1.1  # times what is live
 
@@ -27,6 +29,12 @@ def compiled(adlgen, name, layers, folder):
     subprocess.run([adlgen, "compile", "-", "--gpu", "h100", "--out", folder, "--emit", "ir", "--no-cache"], input=graph, check=True,
                    stdout=subprocess.DEVNULL)
     return (pathlib.Path(folder) / "h100" / "plan.json").read_text()
+
+
+def launches_of(adlgen, name, folder, *options):
+    subprocess.run([adlgen, "compile", ROOT / f"tests/onnx/models/{name}/model.onnx", "--gpu", "h100", "--out", folder, "--emit", "ir",
+                    "--no-cache", *options], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return len(json.loads((pathlib.Path(folder) / "h100" / "plan.json").read_text())["launches"])
 
 
 def value(expression, symbols):
@@ -76,6 +84,11 @@ def main():
                 ratio = value(plans[1]["workspace"]["bytes"], symbols) / live(plans[1], symbols)
                 if not 1 <= ratio <= MOST_WORKSPACE:
                     faults.append(f"{name} {symbols}: the workspace is {ratio:.3f} times what is live")
+        for name, saved in STACKED.items():
+            found = launches_of(adlgen, name, f"{folder}/{name}-each", "--skip", "stack_products") - launches_of(adlgen, name,
+                                                                                                           f"{folder}/{name}")
+            if found != saved:
+                faults.append(f"{name}: stacked products save {found} launches instead of {saved}")
     print("\n".join(faults) or f"{len(MODELS)} networks")
     sys.exit(bool(faults))
 

@@ -337,6 +337,22 @@ void expand_give(Expansion *at, unsigned i, GraphTensor *tensor)
   replace(at, tensor, at->node->outputs[i]);
 }
 
+void expand_share(Expansion *at, unsigned i, unsigned input)
+{
+  GraphTensor *memory = expand_input(at, input);
+  GraphTensor *output = expand_has_output(at, i) ? at->node->outputs[i] : NULL;
+  if (at->failed || (output && output->memory)) return;
+  if (!output || !output->is_output || memory->kind != TENSOR_INPUT) {
+    expand_refuse(at, ERROR_INPUT, input, "in-place", "name it among the outputs of node and graph",
+                  "%s writes `%s` in place: its output %u is to be one of the graph, and this an input",
+                  at->node->op->name, memory->name, i);
+    return;
+  }
+  output->memory = memory;
+  const BuilderSharing sharing = {output->name, memory->name, at->node->mark};
+  g_array_append_val(at->inference->builder->sharing, sharing);
+}
+
 /* ---- small ones ---- */
 
 void expand_cast_like(Expansion *at)

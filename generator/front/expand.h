@@ -100,3 +100,6 @@ GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, con
 GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm);
 /* The node's output i is this tensor, of the body or an input. Does nothing where nobody wants it. */
 void expand_give(Expansion *at, unsigned i, GraphTensor *tensor);
+/* By the operator's definition output i lies in the memory of an input: as if the description said so. Fails where they are no output
+ * and input of the graph. */
+void expand_share(Expansion *at, unsigned i, unsigned input);

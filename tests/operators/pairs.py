@@ -246,6 +246,7 @@ def add_microsoft(graph, row, type_):
         "GroupQueryAttention": ([graph.tensor(type_, [2, 8, 128])], {"num_heads": 2, "kv_num_heads": 1}),
         "MatMulNBits": ([x, graph.tensor("u8", [32, 2, 16]), graph.tensor(type_, [32, 2])], {"K": 64, "N": 32, "block_size": 32}),
         "MultiHeadAttention": ([x] * 3, {"num_heads": 2}),
+        "PackedMultiHeadAttention": ([graph.tensor(type_, [16, 128])] * 3 + ["", graph.tensor("s32", [2, 12]), graph.tensor("s32", [3])], {"num_heads": 2}),
         "RotaryEmbedding": ([x, graph.indices([0]), angles, angles], {}),
         "SkipLayerNormalization": ([x, x, vector, vector, vector], {}),
         "SkipSimplifiedLayerNormalization": ([x, x, vector, vector], {}),
@@ -255,6 +256,8 @@ def add_microsoft(graph, row, type_):
 
 
 def add_pair(graph, row, type_, largest):
+    if row["op"] == "PagedAttention":  # writes inputs over: paged.py runs it with each of its types
+        return None
     if row["domain"] == "com.microsoft":
         return largest or add_microsoft(graph, row, type_)
     least, most = row["inputs"]

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 CODES = {"F16": "e", "F32": "f", "I32": "i", "I64": "q", "U8": "B"}
-KINDS = {"f16": "F16", "f32": "F32", "s32": "I32", "s64": "I64"}
+KINDS = {"bf16": "BF16", "f16": "F16", "f32": "F32", "s32": "I32", "s64": "I64"}
 
 
 def numbers(kind, raw):
@@ -24,7 +24,10 @@ def load(path):
 
 
 def save(path, name, kind, shape, values):
-    data = struct.pack(f"<{len(values)}{CODES[KINDS[kind]]}", *values)
+    if kind == "bf16":  # values that it holds
+        data = struct.pack(f"<{len(values)}H", *(struct.unpack("<I", struct.pack("<f", x))[0] >> 16 for x in values))
+    else:
+        data = struct.pack(f"<{len(values)}{CODES[KINDS[kind]]}", *values)
     text = json.dumps({name: {"dtype": KINDS[kind], "shape": shape, "data_offsets": [0, len(data)]}}).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 

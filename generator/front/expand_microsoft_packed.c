@@ -1,0 +1,329 @@
+/* PackedMultiHeadAttention and PagedAttention of com.microsoft as VarlenAttention: rows of all sequences lie behind one another. New keys and
+ * values of PagedAttention go into pages by AppendRows, each to the slot that is given, or that its place in its sequence has by the table. */
+#include "generator/front/expand_microsoft.h"
+#include <string.h>
+
+typedef struct {
+  Expansion *x;
+  int64_t heads, kv_heads;
+  GraphTensor *q, *k, *v; /* [T, heads * size] */
+} Packed;
+
+static const GraphAttribute *attribute(const Packed *at, const char *name)
+{
+  return graph_attribute(expand_written(at->x), name);
+}
+
+static const Symbolic *tokens(const Packed *at)
+{
+  return at->q->shape[0];
+}
+
+static void read_heads(Packed *at, const char *name, int64_t *heads)
+{
+  *heads = attribute(at, name)->integer;
+  if (*heads < 1)
+    expand_refuse_attribute(at->x, ERROR_INPUT, name, NULL, "`%s` is a number of heads, not %d", name,
+                            (int)*heads);
+}
+
+static void check_rank(Packed *at, unsigned input, unsigned rank, const char *shape)
+{
+  const GraphTensor *tensor = expand_input(at->x, input);
+  if (tensor && !expand_failed(at->x) && tensor->rank != rank)
+    expand_refuse(at->x, ERROR_INPUT, input, "rank", NULL, "`%s` is to be %s", tensor->name, shape);
+}
+
+static void split(Packed *at, GraphTensor *x, int64_t axis, const int64_t *sizes, unsigned n,
+                  GraphTensor **parts)
+{
+  parts[0] = expand_node(at->x, &(ExpandNode){ONNX_Split,
+                                              "part",
+                                              2,
+                                              {x, expand_integers(at->x, "sizes", sizes, n)},
+                                              .attributes = {{"axis", axis}},
+                                              .further = parts + 1,
+                                              .n_further = n - 1});
+}
+
+/* [T, heads, size] */
+static GraphTensor *by_heads(Packed *at, const char *name, GraphTensor *x, int64_t heads)
+{
+  return expand(at->x, ONNX_Reshape, name, x, expand_integers(at->x, "heads", (int64_t[]){0, heads, -1}, 3));
+}
+
+static void give_rows(Packed *at, GraphTensor *y)
+{
+  expand_give(at->x, 0,
+              expand(at->x, ONNX_Reshape, "rows", y, expand_integers(at->x, "flat", (int64_t[]){0, -1}, 2)));
+}
+
+/* Results of sequences, [T, heads, size]; a scale that is not given is VarlenAttention's own. */
+static GraphTensor *attend(Packed *at, ExpandNode node, unsigned n_attributes)
+{
+  double scale = attribute(at, "scale")->number;
+  node.op = ONNX_VarlenAttention;
+  node.part = "attention";
+  if (scale != 0) node.attributes[n_attributes] = (ExpandAttribute){"scale", .number = scale};
+  return expand_node(at->x, &node);
+}
+
+/* ---- PackedMultiHeadAttention ---- */
+
+enum { QUERY, KEY, VALUE, BIAS, TOKENS, ENDS, SCORE_BIAS };
+
+/* [T, heads, 3, size] holds all three. */
+static void unpack_heads(Packed *at)
+{
+  static const int64_t ones[] = {1, 1, 1};
+  const int64_t axis = 2;
+  GraphTensor *parts[3] = {NULL, NULL, NULL};
+  split(at, at->q, 2, ones, 3, parts);
+  GraphTensor **const operands[] = {&at->q, &at->k, &at->v};
+  for (unsigned i = 0; i < 3; i++)
+    *operands[i] =
+        expand(at->x, ONNX_Reshape, "rows",
+               expand(at->x, ONNX_Squeeze, "part", parts[i], expand_integers(at->x, "axis", &axis, 1)),
+               expand_integers(at->x, "flat", (int64_t[]){0, -1}, 2));
+}
+
+static void add_bias(Packed *at)
+{
+  GraphTensor *bias = expand_input(at->x, BIAS), *parts[3] = {NULL, NULL, NULL};
+  GraphTensor **const operands[] = {&at->q, &at->k, &at->v};
+  int64_t sizes[3] = {0, 0, 0};
+  if (!bias || expand_failed(at->x)) return;
+  for (unsigned i = 0; i < 3; i++)
+    if (!symbolic_is_constant((*operands[i])->shape[1], &sizes[i])) {
+      expand_refuse(at->x, ERROR_UNSUPPORTED, BIAS, "shape", "bind the symbol: --dim",
+                    "a bias of rows of unknown size is not supported");
+      return;
+    }
+  split(at, bias, 0, sizes, 3, parts);
+  for (unsigned i = 0; i < 3; i++)
+    *operands[i] = expand_added(at->x, "biased", *operands[i], parts[i]);
+}
+
+void expand_packed_multi_head_attention(Expansion *x)
+{
+  Packed at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
+  read_heads(&at, "num_heads", &at.heads);
+  expand_refuse_input(x, SCORE_BIAS, "attention_bias");
+  if (!expand_failed(x) && !at.k != !at.v)
+    expand_refuse(x, ERROR_INPUT, QUERY, "missing-input", NULL, "keys go with values");
+  check_rank(&at, QUERY, at.k ? 2 : 4, at.k ? "[tokens, heads * size]" : "[tokens, heads, 3, size]");
+  check_rank(&at, KEY, 2, "[tokens, heads * size]");
+  check_rank(&at, VALUE, 2, "[tokens, heads * size]");
+  if (expand_failed(x)) return;
+  if (!at.k) unpack_heads(&at);
+  if (!expand_failed(x)) add_bias(&at);
+  give_rows(&at, attend(&at,
+                        (ExpandNode){.n_inputs = 4,
+                                     .inputs = {by_heads(&at, "q", at.q, at.heads),
+                                                by_heads(&at, "k", at.k, at.heads),
+                                                by_heads(&at, "v", at.v, at.heads), expand_input(x, ENDS)}},
+                        0));
+}
+
+/* ---- PagedAttention ---- */
+
+enum { KEY_CACHE = 3, VALUE_CACHE, ROW_ENDS, PAST, TABLE, COSINE, SINE, SLOTS };
+
+/* Of each token, [T]: its place in its sequence, and the slot of that by the table; of nobody's tokens 0 and -1. */
+typedef struct {
+  GraphTensor *place, *slot;
+} Places;
+
+static GraphTensor *whole(Packed *at, int64_t value)
+{
+  return expand_number(at->x, "number", NUMBER_S32, (double)value);
+}
+
+static GraphTensor *chosen(Packed *at, const char *part, GraphTensor *asked, GraphTensor *a, GraphTensor *b)
+{
+  return expand_node(at->x, &(ExpandNode){ONNX_Where, part, 3, {asked, a, b}});
+}
+
+/* How many sequences have ended at each token: the number of its own. */
+static GraphTensor *sequence_of(Packed *at, GraphTensor *token)
+{
+  Expansion *x = at->x;
+  const int64_t first = 1, last = G_MAXINT32, axis = 0, along = 1;
+  GraphTensor *ends =
+      expand_node(x, &(ExpandNode){ONNX_Slice,
+                                   "ends",
+                                   3,
+                                   {expand_input(x, ROW_ENDS), expand_integers(x, "first", &first, 1),
+                                    expand_integers(x, "last", &last, 1)}});
+  GraphTensor *each = expand(x, ONNX_Unsqueeze, "each", token, expand_integers(x, "along", &along, 1));
+  GraphTensor *all = expand(x, ONNX_Unsqueeze, "all", ends, expand_integers(x, "axis", &axis, 1));
+  GraphTensor *ended = expand_cast(x, "ended", expand(x, ONNX_LessOrEqual, "ended", all, each), NUMBER_S32);
+  return expand_node(x, &(ExpandNode){ONNX_ReduceSum,
+                                      "sequence",
+                                      2,
+                                      {ended, expand_integers(x, "along", &along, 1)},
+                                      .attributes = {{"keepdims", 0}}});
+}
+
+static Places places_of(Packed *at)
+{
+  Expansion *x = at->x;
+  GraphTensor *table = expand_input(x, TABLE), *cache = expand_input(x, KEY_CACHE),
+              *past = expand_input(x, PAST);
+  const Symbolic *n = tokens(at), *batches = past->shape[0], *columns = table->shape[1];
+  GraphTensor *token = expand_index(x, "token", &n, 1, 0), *sequence = sequence_of(at, token);
+  GraphTensor *begin = expand(x, ONNX_Gather, "begin", expand_input(x, ROW_ENDS), sequence);
+  GraphTensor *place = expand(x, ONNX_Add, "place", expand(x, ONNX_Sub, "row", token, begin),
+                              expand(x, ONNX_Gather, "past", past, sequence));
+  GraphTensor *count = expand_cast(x, "count", expand_known(x, "count", &batches, 1, 0), NUMBER_S32);
+  GraphTensor *somebody = expand(x, ONNX_Less, "somebody", sequence, count);
+  Places places = {.place = chosen(at, "place", somebody, place, whole(at, 0))};
+  if (expand_input(x, SLOTS)) {
+    places.slot = expand_input(x, SLOTS);
+    return places;
+  }
+  GraphTensor *rows = expand_cast(x, "rows", expand_known(x, "rows", &cache->shape[1], 1, 0), NUMBER_S32),
+              *width = expand_cast(x, "width", expand_known(x, "width", &columns, 1, 0), NUMBER_S32);
+  GraphTensor *column = expand(x, ONNX_Div, "column", places.place, rows);
+  GraphTensor *within =
+      expand(x, ONNX_And, "within", somebody, expand(x, ONNX_Less, "within", column, width));
+  GraphTensor *entry = expand(x, ONNX_Add, "entry", expand(x, ONNX_Mul, "row", sequence, width), column);
+  const int64_t all = -1;
+  GraphTensor *list = expand(x, ONNX_Reshape, "list", table, expand_integers(x, "all", &all, 1));
+  GraphTensor *page = expand(x, ONNX_Gather, "page", list, chosen(at, "entry", within, entry, whole(at, 0)));
+  within = expand(x, ONNX_And, "there", within, expand(x, ONNX_GreaterOrEqual, "there", page, whole(at, 0)));
+  GraphTensor *behind =
+      expand(x, ONNX_Sub, "behind", places.place, expand(x, ONNX_Mul, "first", column, rows));
+  GraphTensor *slot = expand(x, ONNX_Add, "slot", expand(x, ONNX_Mul, "slot", page, rows), behind);
+  places.slot = chosen(at, "slot", within, slot, whole(at, -1));
+  return places;
+}
+
+/* A query that holds keys and values behind it. */
+static void unpack_rows(Packed *at)
+{
+  GraphTensor *parts[3] = {NULL, NULL, NULL};
+  int64_t width = 0, all = at->heads + 2 * at->kv_heads;
+  if (expand_failed(at->x) || (at->k && at->v)) return;
+  bool known = symbolic_is_constant(at->q->shape[1], &width);
+  if (!known || width % all || at->k || at->v) {
+    expand_refuse(at->x, ERROR_INPUT, QUERY, "shape", "keys and values, or a query with both behind it",
+                  "`%s` does not hold %d heads of queries, keys and values", at->q->name, (int)all);
+    return;
+  }
+  int64_t d = width / all;
+  split(at, at->q, 1, (int64_t[]){at->heads * d, at->kv_heads * d, at->kv_heads * d}, 3, parts);
+  at->q = parts[0];
+  at->k = parts[1];
+  at->v = parts[2];
+}
+
+/* As one batch of rows: [1, T, ...] */
+static GraphTensor *turned(Packed *at, const char *part, GraphTensor *rows, int64_t heads,
+                           GraphTensor *const *angles)
+{
+  Expansion *x = at->x;
+  const int64_t axis = 0;
+  int64_t pairs = 0, width = 0;
+  if (expand_failed(x)) return NULL;
+  bool known =
+      symbolic_is_constant(angles[0]->shape[1], &pairs) && symbolic_is_constant(rows->shape[1], &width);
+  GraphTensor *axes = expand_integers(x, "batch", &axis, 1);
+  GraphTensor *y = expand_node(
+      x,
+      &(ExpandNode){
+          ONNX_RotaryEmbedding,
+          part,
+          3,
+          {expand(x, ONNX_Unsqueeze, part, rows, axes), expand(x, ONNX_Unsqueeze, "cosines", angles[0], axes),
+           expand(x, ONNX_Unsqueeze, "sines", angles[1], axes)},
+          .attributes = {{"interleaved", attribute(at, "rotary_interleaved")->integer},
+                         {"num_heads", heads},
+                         {"rotary_embedding_dim", known && 2 * pairs != width / heads ? 2 * pairs : 0}}});
+  return expand(x, ONNX_Squeeze, part, y, axes);
+}
+
+static void turn_rows(Packed *at, GraphTensor *place)
+{
+  GraphTensor *angles[2];
+  if (!attribute(at, "do_rotary")->integer || expand_failed(at->x)) return;
+  if (!expand_input(at->x, COSINE) || !expand_input(at->x, SINE)) {
+    expand_refuse(at->x, ERROR_INPUT, G_MAXUINT, "missing-input", NULL,
+                  "`do_rotary` of PagedAttention needs cos_cache and sin_cache");
+    return;
+  }
+  for (unsigned i = 0; i < 2; i++)
+    angles[i] = expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), place);
+  at->q = turned(at, "q", at->q, at->heads, angles);
+  at->k = turned(at, "k", at->k, at->kv_heads, angles);
+}
+
+static void check_paged(Packed *at)
+{
+  Expansion *x = at->x;
+  static const char *const names[] = {"key_cache", "value_cache", "cumulative_sequence_length",
+                                      "past_seqlens", "block_table"};
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+    if (!expand_failed(x) && !expand_input(x, KEY_CACHE + i))
+      expand_refuse(x, ERROR_INPUT, QUERY, "missing-input", NULL, "PagedAttention needs %s", names[i]);
+  for (unsigned i = QUERY; i <= VALUE; i++)
+    check_rank(at, i, 2, "[tokens, heads * size]");
+  for (unsigned i = KEY_CACHE; i <= VALUE_CACHE; i++)
+    check_rank(at, i, 4, "[pages, rows, heads, size]");
+  check_rank(at, ROW_ENDS, 1, "[sequences + 1]");
+  check_rank(at, PAST, 1, "[sequences]");
+  check_rank(at, TABLE, 2, "[sequences, pages]");
+  check_rank(at, SLOTS, 1, "[tokens]");
+}
+
+/* Keys of each sequence with the new ones, s32. */
+static GraphTensor *lengths_of(Packed *at)
+{
+  Expansion *x = at->x;
+  const int64_t ends[] = {0, -1, 1, G_MAXINT32};
+  GraphTensor *side[2];
+  for (unsigned i = 0; i < 2; i++)
+    side[i] =
+        expand_node(x, &(ExpandNode){ONNX_Slice,
+                                     "side",
+                                     3,
+                                     {expand_input(x, ROW_ENDS), expand_integers(x, "from", ends + 2 * i, 1),
+                                      expand_integers(x, "to", ends + 2 * i + 1, 1)}});
+  return expand(x, ONNX_Add, "lengths", expand(x, ONNX_Sub, "rows", side[1], side[0]), expand_input(x, PAST));
+}
+
+void expand_paged_attention(Expansion *x)
+{
+  Packed at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
+  read_heads(&at, "num_heads", &at.heads);
+  read_heads(&at, "kv_num_heads", &at.kv_heads);
+  check_paged(&at);
+  unpack_rows(&at);
+  if (expand_failed(x)) return;
+  expand_share(x, 1, KEY_CACHE);
+  expand_share(x, 2, VALUE_CACHE);
+  Places places = places_of(&at);
+  turn_rows(&at, places.place);
+  GraphTensor *caches[2];
+  caches[0] = expand_node(
+      x, &(ExpandNode){ONNX_AppendRows,
+                       "cache",
+                       5,
+                       {places.slot, expand_input(x, KEY_CACHE), by_heads(&at, "k", at.k, at.kv_heads),
+                        expand_input(x, VALUE_CACHE), by_heads(&at, "v", at.v, at.kv_heads)},
+                       .further = &caches[1],
+                       .n_further = 1});
+  int64_t window = attribute(&at, "local_window_size")->integer;
+  GraphTensor *y = attend(
+      &at,
+      (ExpandNode){.n_inputs = 7,
+                   .inputs = {by_heads(&at, "q", at.q, at.heads), caches[0], caches[1],
+                              expand_input(x, ROW_ENDS), NULL, lengths_of(&at), expand_input(x, TABLE)},
+                   .attributes = {{"is_causal", 1},
+                                  {"left_window_size", window > 0 ? window - 1 : -1},
+                                  {"softcap", .number = attribute(&at, "softcap")->number}}},
+      3);
+  expand_give(x, 1, caches[0]);
+  expand_give(x, 2, caches[1]);
+  give_rows(&at, y);
+}

@@ -177,10 +177,12 @@ static void read_cache(Attention *at)
   check_past(at, PAST_KEY, at->depth);
   check_past(at, PAST_VALUE, at->width);
   const GraphTensor *first = expand_input(at->x, FIRST);
-  if (first && (key || presents || first->rank != 1 || first->type != NUMBER_S64))
-    expand_refuse(at->x, ERROR_INPUT, FIRST, key || presents ? "extra-input" : "shape", NULL,
-                  "where rows stand is one s64 for each batch, of a cache that is all of K and V: not `%s`",
-                  first->name);
+  if (first &&
+      (key || presents || first->rank != 1 || (first->type != NUMBER_S64 && first->type != NUMBER_S32)))
+    expand_refuse(
+        at->x, ERROR_INPUT, FIRST, key || presents ? "extra-input" : "shape", NULL,
+        "where rows stand is one integer for each batch, of a cache that is all of K and V: not `%s`",
+        first->name);
   else if (first)
     expect(at, FIRST, "elements", first->shape[0], at->batch);
   if (lengths && lengths->rank != 1)
@@ -352,7 +354,8 @@ static GraphTensor *bound(Attention *at, const char *part, bool binds, int64_t d
   GraphTensor *first = expand_input(at->x, FIRST);
   if (first && !distance) return first;
   if (first)
-    return expand(at->x, ONNX_Add, part, first, expand_number(at->x, part, NUMBER_S64, (double)distance));
+    return expand(at->x, ONNX_Add, part, expand_cast(at->x, part, first, NUMBER_S64),
+                  expand_number(at->x, part, NUMBER_S64, (double)distance));
   const Symbolic *value = number(at, distance);
   if (at->past) value = symbolic_add(expand_arena(at->x), value, at->past);
   return expand_known(at->x, part, &value, 1, 0);

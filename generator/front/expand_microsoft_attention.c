@@ -7,8 +7,8 @@ typedef struct {
   Expansion *x;
   int64_t heads, kv_heads;
   GraphTensor *q, *k, *v, *mask, *lengths, *sink;
-  GraphTensor
-      *first; /* behind how many keys of a cache each batch's rows stand; NULL: there is no such cache */
+  GraphTensor *joint; /* queries with keys behind them, which are turned together; NULL: they are apart */
+  GraphTensor *first; /* behind how many keys of a cache rows stand, of each batch; NULL: no such cache */
   GraphTensor *presents[2]; /* then the cache with new rows */
   bool split;               /* operands are [batch, heads, rows, size] */
 } Operands;
@@ -292,11 +292,43 @@ static void unpack_group_query(Operands *at)
                   "`%s` does not hold %d heads of queries, keys and values", at->q->name, (int)all);
     return;
   }
-  int64_t d = width / all, sizes[3] = {at->heads * d, at->kv_heads * d, at->kv_heads * d};
-  part(at, at->q, 2, sizes, 3, parts);
+  int64_t d = width / all, q = at->heads * d, kv = at->kv_heads * d;
+  if (attribute(at, "do_rotary")->integer) {
+    part(at, at->q, 2, (int64_t[]){q + kv, kv}, 2, parts);
+    at->joint = parts[0];
+    at->v = parts[1];
+    return;
+  }
+  part(at, at->q, 2, (int64_t[]){q, kv, kv}, 3, parts);
   at->q = parts[0];
   at->k = parts[1];
   at->v = parts[2];
+}
+
+/* Angles of each row by its place: [batch, rows, pairs]. By places within the table as a list, which their kernel computes. */
+static GraphTensor *angles_by_place(Operands *at, GraphTensor *table, GraphTensor *place)
+{
+  const int64_t all = -1;
+  return expand(at->x, ONNX_Gather, "angles",
+                expand(at->x, ONNX_Reshape, "list", table, expand_integers(at->x, "all", &all, 1)), place);
+}
+
+/* Where the angles of rows lie that stand one behind the other, from the first one's place on. */
+static GraphTensor *places_of(Operands *at, const GraphTensor *table)
+{
+  Expansion *x = at->x;
+  if (expand_failed(x)) return NULL;
+  const Symbolic *shape[] = {at->q->shape[0], at->q->shape[1], table->shape[1]};
+  GraphTensor *row = expand_cast(x, "row", expand_index(x, "row", shape, 3, 1), NUMBER_S64),
+              *pair = expand_index(x, "pair", shape, 3, 2);
+  if (at->first) {
+    const Symbolic *one = symbolic_constant(expand_arena(x), 1), *each[] = {shape[0], one, one};
+    GraphTensor *first = expand(x, ONNX_Expand, "first", expand_reshape(x, "first", at->first, each, 3),
+                                expand_known(x, "shape", shape, 3, 1));
+    row = expand(x, ONNX_Add, "row", row, expand_cast(x, "first", first, NUMBER_S64));
+  }
+  row = expand(x, ONNX_Mul, "row", row, expand_known(x, "pairs", &shape[2], 1, 0));
+  return expand(x, ONNX_Add, "place", row, expand_cast(x, "pair", pair, NUMBER_S64));
 }
 
 static GraphTensor *rotated(Operands *at, const char *name, GraphTensor *x, int64_t heads,
@@ -325,17 +357,24 @@ static void turn_positions(Operands *at)
                   "`do_rotary` of GroupQueryAttention needs cos_cache and sin_cache");
     return;
   }
-  GraphTensor *positions = expand_input(at->x, POSITIONS);
-  if (!positions) positions = expand_positions(at->x, at->q);
-  if (at->first && !expand_input(at->x, POSITIONS)) {
-    int64_t last = 1;
-    GraphTensor *first =
-        expand(at->x, ONNX_Unsqueeze, "first", at->first, expand_integers(at->x, "last", &last, 1));
-    positions =
-        expand(at->x, ONNX_Add, "positions", expand_cast(at->x, "rows", positions, NUMBER_S64), first);
+  GraphTensor *positions = expand_input(at->x, POSITIONS),
+              *places = positions ? NULL : places_of(at, expand_input(at->x, COSINE));
+  for (unsigned i = 0; i < 2; i++) { /* once for queries and keys */
+    GraphTensor *table = expand_input(at->x, COSINE + i);
+    angles[i] =
+        places ? angles_by_place(at, table, places) : expand(at->x, ONNX_Gather, "angles", table, positions);
   }
-  for (unsigned i = 0; i < 2; i++) /* once for queries and keys */
-    angles[i] = expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), positions);
+  if (at->joint) {
+    GraphTensor *parts[2] = {NULL, NULL},
+                *all = rotated(at, "qk", at->joint, at->heads + at->kv_heads, angles);
+    int64_t width = 0;
+    if (!expand_failed(at->x)) symbolic_is_constant(all->shape[2], &width);
+    width /= at->heads + at->kv_heads;
+    part(at, all, 2, (int64_t[]){at->heads * width, at->kv_heads * width}, 2, parts);
+    at->q = parts[0];
+    at->k = parts[1];
+    return;
+  }
   at->q = rotated(at, "q", at->q, at->heads, angles);
   at->k = rotated(at, "k", at->k, at->kv_heads, angles);
 }
@@ -351,6 +390,11 @@ static void read_lengths(Operands *at)
     return;
   }
   lengths = expand_reshape(at->x, "lengths", lengths, &at->q->shape[0], 1);
+  if (symbolic_equals(at->q->shape[1],
+                      1)) { /* one row each, which sees the keys up to its own: as many as there are */
+    at->first = lengths;
+    return;
+  }
   place_rows(at, expand(at->x, ONNX_Add, "total", expand_cast(at->x, "lengths", lengths, NUMBER_S64),
                         expand_number(at->x, "one", NUMBER_S64, 1)));
 }

@@ -36,7 +36,7 @@ class Case(RowOperators):
 
     def __init__(self, seed, ops, rows=False):
         self.rng = random.Random(seed)
-        self.ops = ops
+        self.ops, self.outer_rows = ops, random.Random(-1 - seed).random() < 0.15
         self.inputs, self.constants, self.nodes, self.outputs, self.tensors = {}, {}, [], [], []
         self.options, self.symbols = ["--seed", str(seed)], {}
         ([self.rows] * 3 if rows else [self.single, self.product, self.chain])[seed % 3]()
@@ -662,7 +662,7 @@ class Case(RowOperators):
             largest = max((extent, i) for i, extent in enumerate(shape) if i != axis)[1]
             shape[largest] = 1
         column = shape[:axis] + [1] + shape[axis + 1:]
-        elements, values = [self.input(shape, kind)], []
+        elements, values = [self.outer(shape, axis, kind) if self.outer_rows else self.input(shape, kind)], []
         for _ in range(self.rng.randint(1, 4)):
             for _ in range(self.rng.choice([0, 1, 1, 2])):
                 elements.append(self.step_of_rows(elements, values, shape, kind))
@@ -687,6 +687,13 @@ class Case(RowOperators):
         if axis + 1 == len(shape) and groups and not self.symbolic and self.chance(0.5):
             self.in_parts(elements[-1], shape, kind, self.rng.choice(groups))
         self.finish()
+
+    def outer(self, shape, axis, kind):
+        """Rows of two tensors, each beside each: no operand has all dimensions."""
+        kept = [self.rng.random() < 0.5 for _ in shape]
+        sides = [[e if i == axis or keep == side else 1 for i, (e, keep) in enumerate(zip(shape, kept))] for side in (True, False)]
+        inputs = [self.input(side, kind) for side in sides]
+        return self.node(self.rng.choice(["Add", "Sub", "Max"]), inputs, [(shape, kind)])[0]
 
     def step_of_rows(self, elements, values, shape, kind):
         source = self.rng.choice(elements[-3:])

@@ -663,6 +663,9 @@ class Case(RowOperators):
             shape[largest] = 1
         column = shape[:axis] + [1] + shape[axis + 1:]
         elements, values = [self.outer(shape, axis, kind) if self.outer_rows else self.input(shape, kind)], []
+        if self.outer_rows and self.chance(0.7):  # and one operator behind: then no other kernel has the rows
+            self.alone(elements[0], shape, axis, kind)
+            return
         for _ in range(self.rng.randint(1, 4)):
             for _ in range(self.rng.choice([0, 1, 1, 2])):
                 elements.append(self.step_of_rows(elements, values, shape, kind))
@@ -694,6 +697,19 @@ class Case(RowOperators):
         sides = [[e if i == axis or keep == side else 1 for i, (e, keep) in enumerate(zip(shape, kept))] for side in (True, False)]
         inputs = [self.input(side, kind) for side in sides]
         return self.node(self.rng.choice(["Add", "Sub", "Max"]), inputs, [(shape, kind)])[0]
+
+    def alone(self, name, shape, axis, kind):
+        what = self.rng.random()
+        if what < 0.5:
+            inputs = [name, self.constant([1], [axis], "s64")]
+            self.node(self.rng.choice(TAME), inputs, [(shape[:axis] + [1] + shape[axis + 1:], kind)], {"keepdims": 1})
+        elif what < 0.7:
+            self.cumulative(name, shape, kind)
+        elif what < 0.85:
+            self.choose(self.rng.choice(["ArgMax", "ArgMin"]), name, shape, kind)
+        else:
+            self.top(name, shape, kind)
+        self.finish()
 
     def step_of_rows(self, elements, values, shape, kind):
         source = self.rng.choice(elements[-3:])

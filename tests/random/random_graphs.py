@@ -664,7 +664,7 @@ class Case(RowOperators):
         column = shape[:axis] + [1] + shape[axis + 1:]
         elements, values = [self.outer(shape, axis, kind) if self.outer_rows else self.input(shape, kind)], []
         if self.outer_rows and self.chance(0.7):  # and one operator behind: then no other kernel has the rows
-            self.alone(elements[0], shape, axis, kind)
+            self.alone(elements[0], shape, axis, kind, TAME)
             return
         for _ in range(self.rng.randint(1, 4)):
             for _ in range(self.rng.choice([0, 1, 1, 2])):
@@ -689,26 +689,6 @@ class Case(RowOperators):
         groups = [group for group in (2, 4, 16, 32, 64, 128, 3, 25) if shape[axis] % group == 0 and shape[axis] > group]
         if axis + 1 == len(shape) and groups and not self.symbolic and self.chance(0.5):
             self.in_parts(elements[-1], shape, kind, self.rng.choice(groups))
-        self.finish()
-
-    def outer(self, shape, axis, kind):
-        """Rows of two tensors, each beside each: no operand has all dimensions."""
-        kept = [self.rng.random() < 0.5 for _ in shape]
-        sides = [[e if i == axis or keep == side else 1 for i, (e, keep) in enumerate(zip(shape, kept))] for side in (True, False)]
-        inputs = [self.input(side, kind) for side in sides]
-        return self.node(self.rng.choice(["Add", "Sub", "Max"]), inputs, [(shape, kind)])[0]
-
-    def alone(self, name, shape, axis, kind):
-        what = self.rng.random()
-        if what < 0.5:
-            inputs = [name, self.constant([1], [axis], "s64")]
-            self.node(self.rng.choice(TAME), inputs, [(shape[:axis] + [1] + shape[axis + 1:], kind)], {"keepdims": 1})
-        elif what < 0.7:
-            self.cumulative(name, shape, kind)
-        elif what < 0.85:
-            self.choose(self.rng.choice(["ArgMax", "ArgMin"]), name, shape, kind)
-        else:
-            self.top(name, shape, kind)
         self.finish()
 
     def step_of_rows(self, elements, values, shape, kind):

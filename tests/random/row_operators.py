@@ -9,6 +9,26 @@ OURS = set(LOSSES[2:] + GRADIENTS + ["IndexAlong"])
 class RowOperators:
     """Methods of a case."""
 
+    def outer(self, shape, axis, kind):
+        """Rows of two tensors, each beside each: no operand has all dimensions."""
+        kept = [self.rng.random() < 0.5 for _ in shape]
+        sides = [[e if i == axis or keep == side else 1 for i, (e, keep) in enumerate(zip(shape, kept))] for side in (True, False)]
+        inputs = [self.input(side, kind) for side in sides]
+        return self.node(self.rng.choice(["Add", "Sub", "Max"]), inputs, [(shape, kind)])[0]
+
+    def alone(self, name, shape, axis, kind, reductions):
+        what = self.rng.random()
+        if what < 0.5:
+            inputs = [name, self.constant([1], [axis], "s64")]
+            self.node(self.rng.choice(reductions), inputs, [(shape[:axis] + [1] + shape[axis + 1:], kind)], {"keepdims": 1})
+        elif what < 0.7:
+            self.cumulative(name, shape, kind)
+        elif what < 0.85:
+            self.choose(self.rng.choice(["ArgMax", "ArgMin"]), name, shape, kind)
+        else:
+            self.top(name, shape, kind)
+        self.finish()
+
     def choose(self, op, name, shape, kind):
         axis, keep = self.rng.randrange(len(shape)), self.rng.randrange(2)
         left = shape[:axis] + [1] * keep + shape[axis + 1:]

@@ -63,7 +63,8 @@ static bool jit_options(const adlgen_options *options, JitOptions *jit, GError *
                       .cache_dir = options->cache_dir,
                       .nvjitlink = options->assembler == ADLGEN_ASSEMBLER_NVJITLINK,
                       .jobs = options->jobs,
-                      .device = options->device};
+                      .device = options->device,
+                      .share = options->constants_of ? options->constants_of->loaded->executable : NULL};
   return api_compile_options(options, &jit->compile, error);
 }
 
@@ -120,6 +121,15 @@ void adlgen_executable_free(adlgen_executable *executable)
   g_mutex_clear(&executable->lock);
   g_free(executable->plan);
   g_free(executable);
+}
+
+int adlgen_executable_set_constant(adlgen_executable *executable, const char *name, const void *data,
+                                   size_t bytes, adlgen_error *error)
+{
+  GError *fault = NULL;
+  return executable_replace_constant(executable->loaded->executable, name, data, bytes, &fault)
+             ? 0
+             : api_fail_code(error, fault);
 }
 
 /* ---- what was loaded ---- */

@@ -341,17 +341,21 @@ static bool load_constant(Executable *executable, const Graph *graph, unsigned i
   return tensor && executable_set_constant(executable, i, tensor->data, tensor->bytes, error);
 }
 
-static bool has_constants(const Executable *executable)
+/* Those that another executable has are its. Gives how many are left. */
+static unsigned share_constants(Executable *executable, const Executable *from)
 {
+  unsigned left = 0;
   for (unsigned i = 0; i < executable_tensor_count(executable); i++)
-    if (executable_tensor(executable, i)->kind == PLAN_CONSTANT) return true;
-  return false;
+    if (executable_tensor(executable, i)->kind == PLAN_CONSTANT)
+      left += !from || !executable_share_constant(executable, i, from);
+  return left;
 }
 
+/* Those that it does not share. */
 static bool load_constants(Executable *executable, const Graph *graph, GError **error)
 {
   for (unsigned i = 0; i < executable_tensor_count(executable); i++)
-    if (executable_tensor(executable, i)->kind == PLAN_CONSTANT &&
+    if (executable_tensor(executable, i)->kind == PLAN_CONSTANT && !executable_has_constant(executable, i) &&
         !load_constant(executable, graph, i, error))
       return false;
   return true;
@@ -394,7 +398,7 @@ Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GE
   else
     ok = ok && compile_and_load(&jit, source, known ? key : NULL, &graph, error);
   program_clear(&program);
-  if (ok && has_constants(jit.loaded->executable)) {
+  if (ok && share_constants(jit.loaded->executable, options->share)) {
     if (!graph) graph = build_graph(source, options->dims, error);
     ok = graph && load_constants(jit.loaded->executable, graph, error);
   }
@@ -405,7 +409,8 @@ Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *g
                    GError **error)
 {
   Jit jit = {.options = options};
-  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, NULL, error) &&
-            load_constants(jit.loaded->executable, graph, error);
+  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, NULL, error);
+  if (ok && share_constants(jit.loaded->executable, options->share))
+    ok = load_constants(jit.loaded->executable, graph, error);
   return finish(&jit, ok);
 }

@@ -16,6 +16,7 @@ typedef struct JitOptions {
   bool nvjitlink;           /* instead of ptxas */
   unsigned jobs;            /* threads that assemble; 0: one per processor */
   unsigned device;          /* as of context_open() */
+  const Executable *share;  /* whose constants are not copied again; NULL: nobody's */
 } JitOptions;
 
 typedef struct Loaded {

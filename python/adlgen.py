@@ -33,7 +33,8 @@ class _Options(ctypes.Structure):
                 ("sets", ctypes.POINTER(ctypes.c_char_p)), ("sm_budget", ctypes.c_uint), ("fast_math", ctypes.c_int),
                 ("assemble", ctypes.c_int), ("ptxas", ctypes.c_char_p), ("jobs", ctypes.c_uint),
                 ("cache_dir", ctypes.c_char_p), ("assembler", ctypes.c_int), ("device", ctypes.c_uint),
-                ("tuned", ctypes.POINTER(ctypes.c_char_p)), ("no_tuned", ctypes.c_int), ("accumulate", ctypes.c_int)]
+                ("tuned", ctypes.POINTER(ctypes.c_char_p)), ("no_tuned", ctypes.c_int), ("accumulate", ctypes.c_int),
+                ("constants_of", ctypes.c_void_p)]
 
 
 class _Tensor(ctypes.Structure):
@@ -67,6 +68,7 @@ _FUNCTIONS = {
     "adlgen_jit_text": (_VOID, [_TEXT, _TEXT, ctypes.c_size_t, _VOID, _OPTIONS, _ERROR]),
     "adlgen_executable_free": (None, [_VOID]),
     "adlgen_executable_plan": (_TEXT, [_VOID]),
+    "adlgen_executable_set_constant": (ctypes.c_int, [_VOID, _TEXT, _VOID, ctypes.c_size_t, _ERROR]),
     "adlgen_executable_warning_count": (ctypes.c_size_t, [_VOID]),
     "adlgen_executable_warning": (_TEXT, [_VOID, ctypes.c_size_t]),
     "adlgen_executable_load": (ctypes.c_int, [_VOID, _ERROR]),
@@ -360,6 +362,9 @@ class _Executable:
     def __init__(self, kernel, device):
         library = _load_library()
         options, self.keep = kernel._options(device)
+        other = kernel._given["constants_of"]
+        if other is not None:
+            options.constants_of = other._load(device).handle
         if kernel._result:
             self.handle = _call("adlgen_load", kernel._result, ctypes.byref(options))
         else:  # what the cache has need not be compiled
@@ -455,6 +460,15 @@ class Kernel:
 
     def warnings(self, device=0):
         return self._load(device).warnings
+
+    def set_constant(self, name, data, device=0):
+        """Other values for a constant of the graph on a GPU, which kernels that share it see too: anything with the buffer protocol (a
+        NumPy array, bytes), row-major, of the constant's size. Calls that are queued must have ended."""
+        buffer = memoryview(data)
+        if not buffer.c_contiguous:
+            raise InputError(1, f"the values of {name} do not lie row-major")
+        data = buffer.cast("B").tobytes() if buffer.nbytes else b""
+        _call("adlgen_executable_set_constant", self._load(device).handle, name.encode(), data, len(data))
 
     def load(self, device=0):
         """Loads every kernel on a GPU, and waits for those that are still being assembled: no later call waits."""
@@ -573,14 +587,15 @@ class Kernel:
 
 
 def compile(graph, gpu=None, *, dims=None, sets=None, sms=0, fast_math=False, device=None, cache_dir=None, ptxas=None,
-            tuned=None, accumulate=None):
+            tuned=None, accumulate=None, constants_of=None):
     """Compiles a graph: a dict, a file's name, or a text (JSON or YAML) with a line break or a brace in it.
 
     gpu: name or file of a description; None: the one nearest to GPU `device` of this machine. dims: symbols that are
     compiled in. sets: template parameters to force. sms: SMs that kernels may use at most. cache_dir: folder of
     machine code, "" for none. tuned: files of measured choices besides those that adlgen finds; False: none at all.
     accumulate: sums of products of 8-bit floats, "exact" or "fast", where the graph does not say; None: exact, or fast with
-    fast_math. Needs no GPU if `gpu` is given; kernels are loaded when they are first called on a GPU."""
+    fast_math. constants_of: another kernel, whose constants of one name, type and shape are on the GPU once for both, as those of a
+    model's prefill and decode. Needs no GPU if `gpu` is given; kernels are loaded when they are first called on a GPU."""
     if accumulate not in _ACCUMULATE:
         raise InputError(1, f"accumulate is \"exact\" or \"fast\", not {accumulate!r}")
     if isinstance(graph, dict):
@@ -594,5 +609,5 @@ def compile(graph, gpu=None, *, dims=None, sets=None, sms=0, fast_math=False, de
         except OSError as error:
             raise InputError(1, f"cannot read {name}: {error.strerror}") from None
     options = {"dims": dims or {}, "sets": sets or {}, "sms": sms, "fast_math": fast_math, "device": device,
-               "cache_dir": cache_dir, "ptxas": ptxas, "tuned": tuned, "accumulate": accumulate}
+               "cache_dir": cache_dir, "ptxas": ptxas, "tuned": tuned, "accumulate": accumulate, "constants_of": constants_of}
     return Kernel(name, text, gpu, options)

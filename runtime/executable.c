@@ -137,7 +137,7 @@ static void bind_plan(Executable *x)
     bind_launch(x, plan->launches[i], &x->launches[i]);
   x->workspace_bytes = expression_bind(plan, x->arena, plan->workspace_bytes);
   x->workspace_offsets = arena_new_array(x->arena, const Symbolic *, plan->n_tensors);
-  x->constants = arena_new_array(x->arena, uint64_t, plan->n_tensors);
+  x->constants = arena_new_array(x->arena, ConstantMemory *, plan->n_tensors);
   x->tensors = arena_new_array(x->arena, unsigned, plan->n_tensors);
   static const PlanTensorKind order[] = {PLAN_INPUT, PLAN_CONSTANT, PLAN_OUTPUT};
   for (unsigned kind = 0; kind < G_N_ELEMENTS(order); kind++)
@@ -231,8 +231,7 @@ void executable_free(Executable *x)
   if (context_enter(x->context, &pushed, NULL)) {
     for (unsigned i = 0; i < x->n_modules; i++)
       driver->module_unload(x->modules[i]);
-    for (unsigned i = 0; x->plan && i < x->plan->n_tensors; i++)
-      if (x->constants[i]) driver->release(x->constants[i]);
+    constants_clear(x);
     zeroed_clear(x);
     context_leave(x->context, pushed);
   }
@@ -260,20 +259,6 @@ unsigned executable_tensor_count(const Executable *x)
 const PlanTensor *executable_tensor(const Executable *x, unsigned i)
 {
   return i < x->n_tensors ? x->plan->tensors[x->tensors[i]] : NULL;
-}
-
-bool executable_set_constant(Executable *x, unsigned i, const void *data, uint64_t bytes, GError **error)
-{
-  const Driver *driver = &x->context->driver;
-  uint64_t *address = &x->constants[x->tensors[i]];
-  bool pushed = false;
-  if (*address || !context_enter(x->context, &pushed, error)) return *address != 0;
-  bool ok = driver_check(driver, driver->allocate(address, MAX(bytes, 1)),
-                         "cannot make room for a constant on the GPU", error) &&
-            (!bytes || driver_check(driver, driver->write_now(*address, data, bytes),
-                                    "cannot copy a constant to the GPU", error));
-  context_leave(x->context, pushed);
-  return ok;
 }
 
 bool executable_workspace(const Executable *x, const int64_t *dims, uint64_t *bytes, GError **error)

@@ -43,6 +43,15 @@ const PlanTensor *executable_tensor(const Executable *executable, unsigned i);
 bool executable_set_constant(Executable *executable, unsigned i, const void *data, uint64_t bytes,
                              GError **error);
 
+bool executable_has_constant(const Executable *executable, unsigned i);
+/* The same without a copy, where another executable of the context has a constant of this name, type and shape: both then have one
+ * memory, which lives as long as one of them. false: it has none. */
+bool executable_share_constant(Executable *executable, unsigned i, const Executable *from);
+/* Other values for a constant of the graph, alone or as a part of one that the plan stacks, for all who share it. Not while launches
+ * run. ERROR_INPUT "unknown-constant", "wrong-size". */
+bool executable_replace_constant(Executable *executable, const char *name, const void *data, uint64_t bytes,
+                                 GError **error);
+
 /* Bytes of the workspace. dims: as plan->symbols. ERROR_INPUT if a value is outside its range. */
 bool executable_workspace(const Executable *executable, const int64_t *dims, uint64_t *bytes, GError **error);
 /* Loads the kernels, as they were given to executable_new(), that are wanted (NULL: all) and not loaded yet.

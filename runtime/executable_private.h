@@ -66,6 +66,9 @@ typedef struct ZeroedBlock {
   uint64_t address;      /* on the GPU; owned */
 } ZeroedBlock;
 
+/* See constants.c. */
+typedef struct ConstantMemory ConstantMemory;
+
 struct Executable {
   Plan *plan;
   Context *context;
@@ -78,7 +81,7 @@ struct Executable {
   unsigned n_modules;
   unsigned *tensors; /* position in plan->tensors of each tensor the caller passes */
   unsigned n_tensors;
-  uint64_t *constants; /* address of the executable's own copy, by plan->tensors; 0: none */
+  ConstantMemory **constants; /* of the executable, or shared, by plan->tensors; NULL: none */
   const Symbolic *workspace_bytes, **workspace_offsets; /* by plan->tensors; NULL: not of the workspace */
   LoadedLaunch *launches;                               /* as plan->launches */
   GMutex zeroed_lock;                                   /* of `zeroed` */
@@ -103,6 +106,10 @@ bool expression_value(const Symbolic *expression, const ExpressionValues *values
 
 /* The kernel's function, which is loaded if it is not yet. The context is entered. From any thread. */
 void *executable_function(Executable *x, LoadedKernel *kernel, GError **error);
+
+/* constants.c. The context is entered for clear. */
+void constants_clear(Executable *x);
+uint64_t constants_address(const Executable *x, unsigned tensor); /* by plan->tensors; 0: it has none */
 
 /* zeroed.c. The context is entered for clear and block. */
 bool zeroed_init(Executable *x, GError **error);

@@ -115,7 +115,7 @@ static bool fill_addresses(Executable *x, Slot *slot, const Call *call, GError *
     unsigned at = x->tensors[i];
     const PlanTensor *tensor = x->plan->tensors[at];
     uint64_t address = (uint64_t)(uintptr_t)call->tensors[i];
-    slot->addresses[at] = address ? address : x->constants[at];
+    slot->addresses[at] = address ? address : constants_address(x, at);
     bool good = slot->addresses[at] ? slot->addresses[at] % MAX(tensor->align, 1) == 0
                                     : may_lack_address(x, slot, tensor);
     if (!good) return refuse_address(slot, tensor, error);

@@ -101,6 +101,9 @@ typedef struct adlgen_options {
   const char *const *tuned;
   int no_tuned;   /* the cost model decides alone, whatever was measured */
   int accumulate; /* ADLGEN_ACCUMULATE_*: sums of products of 8-bit floats, where the graph does not say */
+  /* Of adlgen_load() and adlgen_jit_*(): an executable of the same context. Constants of one name, type and shape are not copied to the
+   * GPU again: both have one memory, which lives until both are freed. */
+  const struct adlgen_executable *constants_of;
 } adlgen_options;
 
 /* How sums of products of 8-bit floats are kept (docs/graph.md). */
@@ -217,6 +220,11 @@ ADLGEN_API adlgen_executable *adlgen_jit_text(const char *name, const char *text
 /* No launch may be in the making; kernels already queued must have ended. Assembling that goes on is
  * stopped: free what was made before the process ends. */
 ADLGEN_API void adlgen_executable_free(adlgen_executable *executable);
+/* Other values for a constant of the graph: row-major, in the host's memory, of as many bytes as it has. Who shares the memory sees them
+ * too; launches must not run meanwhile. Code 1 if the graph has no such constant on the GPU: what is known while a graph is compiled,
+ * such as a shape, is a part of its kernels. */
+ADLGEN_API int adlgen_executable_set_constant(adlgen_executable *executable, const char *name,
+                                              const void *data, size_t bytes, adlgen_error *error);
 
 /* What a person may want to know: the description and the GPU differ (both values are named), kernels were
  * assembled for a newer target, the cache cannot be used. One line each; a larger index gives NULL. */

@@ -384,6 +384,77 @@ static void test_constants(void **state)
   assert_int_equal(seen->allocations, 0);
 }
 
+#define EIGHT "1, 2, 3, 4, 5, 6, 7, 8, "
+#define LAST  "1, 2, 3, 4, 5, 6, 7, 8"
+/* Products of one input with two constants, whose columns are seen as heads: the plan has one constant for both. */
+static const char stacked[] =
+    "{name: stacked, inputs: {X: {type: f16, shape: [M, 8]}}, dims: {M: {min: 1, max: 64}},"
+    " constants: {a: {type: f16, shape: [8, 8], data: [" EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT LAST "]},"
+    " b: {type: f16, shape: [8, 16], data: [" EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT
+        EIGHT EIGHT EIGHT EIGHT EIGHT LAST "]}, to: {type: s64, shape: [3], data: [0, 2, -1]}},"
+    " nodes: [{op: MatMul, inputs: [X, a], outputs: [p]}, {op: MatMul, inputs: [X, b], outputs: [q]},"
+    " {op: Reshape, inputs: [p, to], outputs: [p1]}, {op: Reshape, inputs: [q, to], outputs: [q1]},"
+    " {op: Relu, inputs: [p1], outputs: [Y]}, {op: Relu, inputs: [q1], outputs: [Z]}], outputs: [Y, Z]}";
+
+/* Two executables with one copy, which both see replaced, and which outlives the first. */
+static void test_shared_constants(void **state)
+{
+  adlgen_error error = {0};
+  adlgen_executable *first = must_jit(scaled, "h100");
+  assert_int_equal(seen->allocations, 1);
+  adlgen_options options = {.size = sizeof options, .constants_of = first};
+  adlgen_executable *second = jit(scaled, "h100", &options, NULL);
+  assert_int_equal(seen->allocations, 1);
+  const float values[] = {5, 6, 7, 8};
+  assert_int_equal(adlgen_executable_set_constant(second, "s", values, sizeof values, NULL), 0);
+  assert_int_equal(adlgen_executable_set_constant(second, "s", values, 12, &error), 1);
+  assert_string_equal(error.message, "constant s has 16 bytes, not 12");
+  assert_int_equal(adlgen_executable_set_constant(second, "t", values, 4, &error), 1);
+  assert_string_equal(error.message, "scaled has no constant t on the GPU");
+  adlgen_error_clear(&error);
+  adlgen_executable_free(first);
+  assert_int_equal(seen->allocations, 1);
+  const void *tensors[] = {memory[0], NULL, memory[1]};
+  assert_int_equal(launch(second, tensors, 4, NULL, 0, NULL), 0);
+  adlgen_executable_free(second);
+  assert_int_equal(seen->allocations, 0);
+}
+
+/* The first argument of the first launch is the stack, in memory of the stand-in. */
+static const uint16_t *launch_stacked(adlgen_executable *x)
+{
+  const void *tensors[] = {memory[0], NULL, memory[1], memory[2]};
+  long long dims[] = {4};
+  adlgen_error error = {0};
+  unsigned at = seen->launches % FAKE_LAUNCHES;
+  if (adlgen_launch(x, NULL, tensors, dims, memory[3], sizeof memory[3], &error))
+    fail_msg("%s", error.message);
+  return (const uint16_t *)(uintptr_t)seen->launched[at].first[0];
+}
+
+/* Parts of a stack get their columns of each row: 8 of a, then 16 of b. */
+static void test_stacked_constants(void **state)
+{
+  adlgen_executable *x = must_jit(stacked, "h100");
+  assert_int_equal(seen->allocations, 1);
+  const uint16_t *stack = launch_stacked(x);
+  for (unsigned i = 0; i < 8 * 24; i++) /* rows of 1 .. 8 in f16 */
+    assert_int_equal(stack[i], stack[i % 8]);
+  assert_int_equal(stack[0], 0x3c00);
+  uint16_t a[8 * 8], b[8 * 16];
+  for (unsigned i = 0; i < 8 * 16; i++) {
+    a[i % 64] = (uint16_t)(1000 + i % 64);
+    b[i] = (uint16_t)(2000 + i);
+  }
+  assert_int_equal(adlgen_executable_set_constant(x, "b", b, sizeof b, NULL), 0);
+  assert_int_equal(stack[0], 0x3c00);
+  assert_int_equal(adlgen_executable_set_constant(x, "a", a, sizeof a, NULL), 0);
+  assert_ptr_equal(launch_stacked(x), stack);
+  for (unsigned i = 0; i < 8 * 24; i++)
+    assert_int_equal(stack[i], i % 24 < 8 ? 1000 + i / 24 * 8 + i % 24 : 2000 + i / 24 * 16 + i % 24 - 8);
+  adlgen_executable_free(x);
+}
+
 /* A warm start assembles nothing; other options, another GPU or another text are other entries. */
 static void test_cache(void **state)
 {
@@ -673,6 +744,8 @@ int main(void)
       cmocka_unit_test_setup(test_edges, reset),
       cmocka_unit_test_setup(test_refusals, reset),
       cmocka_unit_test_setup(test_constants, reset),
+      cmocka_unit_test_setup(test_shared_constants, reset),
+      cmocka_unit_test_setup(test_stacked_constants, reset),
       cmocka_unit_test_setup(test_contexts, reset),
       cmocka_unit_test_setup(test_cache, reset),
       cmocka_unit_test_setup(test_warnings, reset),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """python/adlgen.py without a GPU: against the library, and a stand-in for the CUDA driver whose device memory is host
 memory: test_adlgen.py ROOT (with ADLGEN_LIBRARY and ADLGEN_CUDA_LIBRARY set)."""
+import array
 import ctypes
 import json
 import os
@@ -187,6 +188,22 @@ class Calling(Case):
             self.assertEqual(self.fake.launches, before + 1)
             self.assertEqual(self.last_launch().first, x.address)
         self.assertEqual(set(Array.streams), {1})
+
+    def test_constants(self):
+        graph = {"name": "scaled", "inputs": {"X": {"type": "f32", "shape": [4]}},
+                 "constants": {"s": {"type": "f32", "shape": [4], "data": [1, 2, 3, 4]}},
+                 "nodes": [{"op": "Mul", "inputs": ["X", "s"], "outputs": ["Y"]}], "outputs": ["Y"]}
+        first = adlgen.compile(graph, gpu="h100", cache_dir="")
+        before = self.fake.allocations
+        first.warnings()
+        self.assertEqual(self.fake.allocations, before + 1)
+        second = adlgen.compile(graph, gpu="h100", cache_dir="", constants_of=first)
+        second.warnings()
+        self.assertEqual(self.fake.allocations, before + 1)
+        second.set_constant("s", array.array("f", [5, 6, 7, 8]))
+        self.refused(adlgen.InputError, "constant s has 16 bytes, not 3", lambda: second.set_constant("s", b"abc"))
+        self.refused(adlgen.InputError, "scaled has no constant t on the GPU\nhint: what is known while a graph is compiled is part "
+                     "of its kernels", lambda: second.set_constant("t", b""))
 
     def test_shapes(self):
         cases = [

@@ -429,37 +429,34 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
 
 /* ---- softmax and norms, of which is known what they take ---- */
 
-/* How many values of each element later phases need of the first. */
+/* How many values of each element are kept at once at most, behind a phase for later ones; what phases read is not. */
 static unsigned count_kept(const FusedOperator *op)
 {
   const FusedRow *row = row_of(op);
-  g_autofree bool *kept = g_new0(bool, op->n_steps + 1);
-  unsigned n = 0;
-  for (unsigned i = 0; i < op->n_steps; i++)
-    for (unsigned j = 0; row->step_phases[i] && j < op->steps[i].n_operands; j++) {
-      const FusedOperand *operand = &op->steps[i].operands[j];
-      bool first = operand->kind == OPERAND_STEP && !row->step_phases[operand->index] &&
-                   !row_step_is_per_row(op, &op->steps[operand->index]);
-      if (first) kept[operand->index] = true;
-    }
-  for (unsigned i = 0; i < op->n_steps; i++)
-    n += kept[i];
-  return n;
+  g_autofree unsigned *first = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
+  g_autofree unsigned *last = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
+  Lives lives = {op, first, last};
+  unsigned most = 0;
+  find_lives(&lives);
+  for (unsigned phase = 0; phase + 1 < row->n_phases; phase++) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < op->n_steps; i++)
+      n += !row_step_is_narrow(op, &op->steps[i]) && row->step_phases[i] <= phase &&
+           lives.last[op->n_inputs + i] > phase;
+    most = MAX(most, n);
+  }
+  return most;
 }
 
-/* One reduction, and results behind it that need one value of each element. */
+/* Reductions, and results behind all of them that need one value of each element. */
 static bool is_measured(const Problem *problem)
 {
   const FusedOperator *op = problem->op;
   const FusedRow *row = row_of(op);
-  bool one = row->n_reductions == 1 && !row->reduction && !row->group && op->rank == 2;
-  if (!one || is_budgeted(problem)) return false;
+  if (row->reduction || row->group || op->rank != 2 || is_budgeted(problem)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!row->output_phases[i]) return false;
-  ProgramReduction reduction = row->reductions[0].reduction;
-  bool known =
-      reduction == REDUCTION_MOMENTS || reduction == REDUCTION_MAX_SUM || reduction == REDUCTION_MEAN;
-  return known && count_kept(op) <= 1;
+  return count_kept(op) <= 1;
 }
 
 static bool has_moments(const FusedOperator *op)

@@ -2,6 +2,9 @@
  * stays in registers. */
 #include "generator/kernel/row_program.h"
 
+#define TINY       0x1p-64 /* whose reciprocal is far from the end of f32, and so is that of what is larger */
+#define SHORT_BITS 16
+
 /* every: one element of the tensor is for so many columns; 0: for each. */
 static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t every, int64_t *extent)
 {
@@ -123,7 +126,7 @@ static bool is_narrow(const FusedReduction *reduction)
   const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
   if (result && reduction->node->op->id == ONNX_ReduceLogSumExp)
     return false; /* a logarithm near 0 shows all */
-  return result && number_bits(result->type) <= 16;
+  return result && number_bits(result->type) <= SHORT_BITS;
 }
 
 /* The exponential of what is at most 0, as exactly as the operator's result needs. */
@@ -308,25 +311,81 @@ static IrExpr *kept_value(StepScope *scope, const FusedStep *step)
   return NULL;
 }
 
-/* A quotient of elements by one number a row which is part of an operator, a product with its reciprocal. */
-static IrExpr *quotient(StepScope *scope, const FusedStep *step)
+static bool uses_step(const FusedOperand *operand, unsigned step)
+{
+  return operand->kind == OPERAND_STEP && operand->index == step;
+}
+
+static bool is_short_float(NumberType type)
+{
+  return number_class(type) == NUMBER_FLOAT && number_bits(type) <= SHORT_BITS;
+}
+
+/* Of the step's values nobody sees more than 16 bits. */
+static bool shows_few_bits(const FusedOperator *op, unsigned step)
+{
+  const FusedRow *row = row_of(op);
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    if (uses_step(&row->reductions[i].source, step) || uses_step(&row->reductions[i].place, step))
+      return false;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (uses_step(&op->outputs[i].value, step) && !is_short_float(op->outputs[i].tensor->type)) return false;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
+      if (uses_step(&op->steps[i].operands[j], step) &&
+          (op->steps[i].op != ONNX_Cast || !is_short_float(op->steps[i].type)))
+        return false;
+  return true;
+}
+
+/* x / y of elements by what a row or a group of columns has, as x y' with y' = 1 / y; both are scaled first where 1 / y has no
+ * f32. */
+static IrExpr *times_reciprocal(StepScope *scope, const FusedStep *step)
+{
+  IrModule *module = scope->build->module;
+  IrExpr *by = scope_operand(scope, &step->operands[1]), *x = scope_operand(scope, &step->operands[0]);
+  if (by->kind != EXPR_VALUE || by->value->type.kind != TYPE_TILE || by->value->type.element != NUMBER_F32)
+    return NULL;
+  IrType type = by->value->type, flags = type, whole = row_tile_type(scope, NUMBER_F32, false);
+  flags.element = NUMBER_BOOL;
+  IrExpr *size = row_tile(scope, OP_ABS, type, "size", by, NULL);
+  IrExpr *tiny = row_tile(scope, OP_LT, flags, "tiny", size, ir_float(module, TINY));
+  IrExpr *up = ir_emit_value(&scope->builder, OP_SELECT, type, "up", 3, tiny, ir_float(module, 1 / TINY),
+                             ir_float(module, 1));
+  IrExpr *inverse =
+      row_tile(scope, OP_RCP, type, "inverse", row_tile(scope, OP_MUL, type, "scaled", by, up), NULL);
+  IrExpr *scaled = row_tile(scope, OP_MUL, whole, "scaled", x, fit_operand(scope, step, up));
+  return row_tile(scope, OP_MUL, whole, "share", scaled, fit_operand(scope, step, inverse));
+}
+
+/* A quotient of elements by one number a row or group, where a product with its reciprocal is exact enough: as part of an
+ * operator, or of few bits. */
+static IrExpr *quotient(StepScope *scope, unsigned i)
 {
   const FusedOperator *op = scope->build->op;
-  bool part = step->op == ONNX_Div && step->node && step->node->op->class_ == OPERATOR_ROW &&
-              step->compute == NUMBER_F32 && !row_step_is_per_row(op, step) &&
-              step->operands[1].kind == OPERAND_REDUCED;
-  if (!part || op->n_outputs == 0) return NULL;
-  IrExpr *inverse = row_tile(scope, OP_RCP, row_tile_type(scope, NUMBER_F32, true), "inverse",
-                             scope_operand(scope, &step->operands[1]), NULL);
-  return row_tile(scope, OP_MUL, row_tile_type(scope, NUMBER_F32, false), "share",
-                  scope_operand(scope, &step->operands[0]), inverse);
+  const FusedStep *step = &op->steps[i];
+  if (step->op != ONNX_Div || step->compute != NUMBER_F32 || row_step_is_per_row(op, step) || !op->n_outputs)
+    return NULL;
+  const FusedOperand *x = &step->operands[0], *y = &step->operands[1];
+  if (step->node && step->node->op->class_ == OPERATOR_ROW && y->kind == OPERAND_REDUCED) {
+    IrExpr *inverse = row_tile(scope, OP_RCP, row_tile_type(scope, NUMBER_F32, true), "inverse",
+                               scope_operand(scope, y), NULL);
+    return row_tile(scope, OP_MUL, row_tile_type(scope, NUMBER_F32, false), "share", scope_operand(scope, x),
+                    inverse);
+  }
+  bool wide = x->kind == OPERAND_STEP && !row_step_is_narrow(op, &op->steps[x->index]) &&
+              op->steps[x->index].compute == NUMBER_F32 && !row_step_is_narrow(op, step);
+  bool one = y->kind == OPERAND_REDUCED ||
+             (y->kind == OPERAND_STEP && row_step_is_narrow(op, &op->steps[y->index]) &&
+              op->steps[y->index].compute == NUMBER_F32);
+  return wide && one && shows_few_bits(op, i) ? times_reciprocal(scope, step) : NULL;
 }
 
 static bool write_step(StepScope *scope, unsigned i)
 {
   const FusedStep *step = &scope->build->op->steps[i];
   IrExpr *value = kept_value(scope, step);
-  if (!value) value = quotient(scope, step);
+  if (!value) value = quotient(scope, i);
   if (!value) return scope_write_step(scope, i);
   scope->step_values[i] = value;
   return true;

@@ -669,12 +669,21 @@ static bool check_domain(const Instance *instance, const IrParameter *parameter,
   return false;
 }
 
-/* Where its condition does not hold a parameter has its default. */
+static void find_fact(const IrExpr *expr, void *data)
+{
+  *(bool *)data |= expr->kind == EXPR_DIM;
+}
+
+/* Where its condition does not hold a parameter has its default. One that asks for facts is held by who knows them, as the
+ * template's values are chosen. */
 static bool check_condition(Instance *instance, const IrParameter *parameter)
 {
   int64_t holds;
+  bool asks = false;
   const IrExpr *bound = g_hash_table_lookup(instance->bindings, parameter->name);
   if (!parameter->condition || !bound) return true;
+  ir_expr_visit(parameter->condition, find_fact, &asks);
+  if (asks) return true;
   IrExpr *condition = bind_expr(instance, parameter->condition),
          *otherwise = bind_expr(instance, parameter->value);
   if (!ir_expr_is_int(condition, &holds)) {

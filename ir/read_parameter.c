@@ -130,7 +130,10 @@ bool read_template_parameter(Reader *reader, bool outside)
                        "a parameter with a condition is an int and has a default: `%s` is not",
                        parameter.name);
     reader->nodes = 0;
-    if (!(parameter.condition = read_expr(reader))) return false;
+    reader->facts_allowed = true; /* of what is chosen for: who fills the template in knows them */
+    parameter.condition = read_expr(reader);
+    reader->facts_allowed = false;
+    if (!parameter.condition) return false;
   }
   if (read_accept(reader, "by")) {
     if (reader->lexer.token.kind != TOKEN_WORD) return read_expected(reader, "a word for what decides it");

@@ -132,52 +132,64 @@ static int64_t value_of(const Candidate *candidate, unsigned slot)
   return silent && absent <= 1 && otherwise <= 1 ? otherwise : value;
 }
 
+typedef struct Asked { /* by a condition */
+  const Candidate *candidate;
+  const Problem *problem; /* of which facts are */
+} Asked;
+
 static bool lookup(const IrExpr *leaf, int64_t *value, void *data)
 {
-  const Candidate *candidate = data;
-  int slot = leaf->kind == EXPR_PARAMETER ? slot_of(candidate->space, leaf->name) : -1;
-  if (slot >= 0) *value = value_of(candidate, (unsigned)slot);
-  return slot >= 0;
+  const Asked *asked = data;
+  const Space *space = asked->candidate->space;
+  bool parameter = leaf->kind == EXPR_PARAMETER;
+  int slot = parameter ? slot_of(space, leaf->name) : -1,
+      fact = parameter ? -1 : space_fact(space->kind, leaf);
+  if (slot >= 0) *value = value_of(asked->candidate, (unsigned)slot);
+  if (fact >= 0) *value = space->kind->fact(asked->problem, (unsigned)fact);
+  return slot >= 0 || fact >= 0;
 }
 
 /* Where a condition does not hold, or hangs on what is not known yet, only the default may stand. */
-static bool keeps_condition(const Candidate *candidate, const IrParameter *parameter, int64_t value)
+static bool keeps_condition(const Asked *asked, const IrParameter *parameter, int64_t value)
 {
   int64_t holds, otherwise;
   if (!parameter->condition || (ir_expr_is_int(parameter->value, &otherwise) && value == otherwise))
     return true;
-  return ir_expr_evaluate(parameter->condition, lookup, (void *)candidate, &holds) && holds;
+  return ir_expr_evaluate(parameter->condition, lookup, (void *)asked, &holds) && holds;
 }
 
-static bool admits(const Candidate *candidate, const IrParameter *parameter, int64_t value)
+static bool admits(const Asked *asked, const IrParameter *parameter, int64_t value)
 {
-  return ir_domain_has(parameter->domain, value) && keeps_condition(candidate, parameter, value);
+  return ir_domain_has(parameter->domain, value) && keeps_condition(asked, parameter, value);
 }
 
-typedef bool (*ValueCheck)(const Candidate *candidate, const IrParameter *parameter, int64_t value);
+typedef bool (*ValueCheck)(const Asked *asked, const IrParameter *parameter, int64_t value);
 
 /* The first parameter of the key whose value fails the check, or NULL. */
-static const IrParameter *first_failing(const Candidate *candidate, ValueCheck passes, int64_t *value)
+static const IrParameter *first_failing(const Asked *asked, ValueCheck passes, int64_t *value)
 {
+  const Candidate *candidate = asked->candidate;
   const Space *space = candidate->space;
   for (unsigned i = 0; i < space->n; i++) {
     if (!space->declared[i] || !space_has_key(space, i)) continue;
     *value = value_of(candidate, i);
-    if (!passes(candidate, space->declared[i], *value)) return space->declared[i];
+    if (!passes(asked, space->declared[i], *value)) return space->declared[i];
   }
   return NULL;
 }
 
-bool candidate_has(const Candidate *candidate)
+bool candidate_has(const Candidate *candidate, const Problem *problem)
 {
+  const Asked asked = {candidate, problem};
   int64_t value;
-  return !first_failing(candidate, admits, &value);
+  return !first_failing(&asked, admits, &value);
 }
 
-bool candidate_keeps(const Candidate *candidate, GError **error)
+bool candidate_keeps(const Candidate *candidate, const Problem *problem, GError **error)
 {
+  const Asked asked = {candidate, problem};
   int64_t value, otherwise = 0;
-  const IrParameter *failing = first_failing(candidate, keeps_condition, &value);
+  const IrParameter *failing = first_failing(&asked, keeps_condition, &value);
   if (!failing) return true;
   ir_expr_is_int(failing->value, &otherwise);
   ir_parameter_refuse(failing, otherwise, value, error);

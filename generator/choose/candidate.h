@@ -44,9 +44,9 @@ void candidates_walk(const Space *space, const CandidateWalk *walk);
 /* Gives it what --set says of its key. */
 void candidate_force(const Problem *problem, Candidate *candidate);
 /* Are the values of its key ones that the template declares, its conditions heeded? */
-bool candidate_has(const Candidate *candidate);
+bool candidate_has(const Candidate *candidate, const Problem *problem);
 /* Do its template's conditions hold (`param NAME ... if`)? Else *error says which does not. */
-bool candidate_keeps(const Candidate *candidate, GError **error);
+bool candidate_keeps(const Candidate *candidate, const Problem *problem, GError **error);
 /* Gives the variant its values; `carries` leaves out some (NULL: none), and those of no parameter of the template. */
 void candidate_carry(const Candidate *candidate, Choice *choice,
                      bool (*carries)(const Candidate *candidate, unsigned slot, const void *data),

@@ -341,7 +341,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   const CostModel *model = problem->gpu->model;
   if (!choose_is_forced(problem) && !gemm_candidate_fits(problem, candidate)) return false;
   if (!gemm_bound_admits(problem, candidate)) return false;
-  if (candidate->space && !candidate_has(&candidate->of)) return false;
+  if (candidate->space && !candidate_has(&candidate->of, problem)) return false;
   if (gemm_of(problem->op)->dual && !pair_legal(candidate)) return false;
   if (gemm_of(problem->op)->narrow && !candidate->swapped) return false; /* weights are the left operand */
   int64_t share = gemm_of(problem->op)->scaled ? gemm_of(problem->op)->b_width : 1;

@@ -40,3 +40,17 @@ int64_t *gemm_facts(const GemmAsked *asked)
 {
   return fact_values(asked->problem, asked);
 }
+
+int64_t gemm_fact(const GemmAsked *asked, unsigned index)
+{
+  const Problem *problem = asked->problem;
+  const FusedGemm *gemm = gemm_of(problem->op);
+  unsigned at = 0;
+#define FACT(name, meaning, value)                                                                           \
+  if (at++ == index) return (int64_t)(value);
+#include "generator/choose/gemm_facts.def"
+#define MODEL_FACT(name)                                                                                     \
+  if (at++ == index) return problem->gpu->model->name;
+#include "generator/choose/model_facts.def"
+  return 0;
+}

@@ -13,3 +13,5 @@ typedef struct GemmAsked {
 extern const char *const gemm_fact_names[];
 /* Their values, as many. g_free. */
 int64_t *gemm_facts(const GemmAsked *asked);
+/* The value of one. */
+int64_t gemm_fact(const GemmAsked *asked, unsigned index);

@@ -292,11 +292,6 @@ static bool keep_blocks(Chooser *chooser, const Choice *choice, const GemmCandid
   const GraphNode *node = problem->op->anchor ? problem->op->anchor : problem->op->nodes[0];
   bool sliced = tile->slices > 1, budgeted = problem->options && problem->options->sm_budget;
   if (!sliced && (tile->split_k <= 1 || !budgeted)) return true;
-  if (sliced && gemm_of(problem->op)->n_batch) {
-    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", "leave out slices",
-              "tiles of several batches are not cut into slices");
-    return false;
-  }
   unsigned parts = sliced ? tile->slices : tile->split_k, sms = gemm_candidate_sms(problem);
   int64_t rows = gemm_most_rows(problem, choice);
   double blocks = gemm_candidate_tiles(problem, tile, rows) * parts;
@@ -321,24 +316,13 @@ void gemm_variant_follow(const Problem *problem, Choice *choice)
   replace_int(problem, choice, "one_column", tile.swapped && least >= 1 && most <= tile.bn);
 }
 
-/* A scheduler that reads sizes gives each block whole tiles of its own, each of one group. */
+/* A scheduler that reads sizes gives each block whole tiles, each of one group; what else it excludes the template says
+ * (`param ... if !grouped`). */
 static bool keep_groups(Chooser *chooser, const GemmCandidate *tile)
 {
   const Problem *problem = chooser->problem;
   const FusedGemm *gemm = gemm_of(problem->op);
   const GraphNode *node = problem->op->anchor ? problem->op->anchor : problem->op->nodes[0];
-  const struct {
-    const char *name;
-    unsigned value;
-  } shared[] = {{"cluster_m", tile->cluster_m}, {"cluster_n", tile->cluster_n}, {"split_k", tile->split_k},
-                {"stream_k", tile->stream_k},   {"slices", tile->slices},       {"pingpong", tile->pingpong}};
-  for (unsigned i = 0; gemm->groups && i < G_N_ELEMENTS(shared); i++)
-    if (shared[i].value > 1) {
-      error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "groups", "leave it out",
-                "%s %u: blocks of a product of groups of rows share no tiles, and take them one at a time",
-                shared[i].name, shared[i].value);
-      return false;
-    }
   if (gemm->groups != GEMM_INDEX || gemm->align % tile->bm == 0) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "groups", "bm that divides `align`",
             "bm %u: groups that begin at multiples of %d rows would share a tile", tile->bm,
@@ -351,8 +335,8 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
   gemm_fit_forced(chooser, choice);
   gemm_variant_follow(chooser->problem, choice);
   const GemmCandidate tile = gemm_candidate_of(chooser->problem, choice);
-  return (!tile.space || candidate_keeps(&tile.of, chooser->error)) && keep_groups(chooser, &tile) &&
-         keep_blocks(chooser, choice, &tile);
+  return (!tile.space || candidate_keeps(&tile.of, chooser->problem, chooser->error)) &&
+         keep_groups(chooser, &tile) && keep_blocks(chooser, choice, &tile);
 }
 
 /* ---- The passes as judge ---- */

@@ -68,6 +68,60 @@ static bool add_extra(Space *space, const IrParameter *parameter, GError **error
   return false;
 }
 
+/* ---- facts that conditions ask ---- */
+
+#define MODEL "model." /* of its counts */
+
+int space_fact(const SpaceKind *kind, const IrExpr *leaf)
+{
+  bool count = leaf->kind == EXPR_FIELD;
+  for (unsigned i = 0; kind->facts[i]; i++) {
+    const char *name = kind->facts[i];
+    if (count != g_str_has_prefix(name, MODEL)) continue;
+    if (!strcmp(count ? name + strlen(MODEL) : name, leaf->name)) return (int)i;
+  }
+  return -1;
+}
+
+typedef struct Asking {
+  Space *space;
+  const IrParameter *parameter;
+  GError **error;
+  bool failed;
+} Asking;
+
+static void check_fact(const IrExpr *leaf, void *data)
+{
+  Asking *asking = data;
+  const SpaceKind *kind = asking->space->kind;
+  if (asking->failed || (leaf->kind != EXPR_DIM && leaf->kind != EXPR_FIELD)) return;
+  bool model = leaf->kind == EXPR_DIM && !strcmp(leaf->name, "model"); /* the field is looked at by itself */
+  bool tried = kind->tried && g_strv_contains(kind->tried, leaf->name);
+  if (kind->fact && !tried && (model || space_fact(kind, leaf) >= 0)) return;
+  asking->failed = true;
+  const char *nearest = nearest_name(leaf->name, kind->facts);
+  g_autofree char *hint = nearest && !tried ? g_strdup_printf("did you mean `%s`?", nearest) : NULL;
+  if (kind->fact)
+    error_set(asking->error, ERROR_INPUT, &leaf->mark, "condition", hint,
+              tried ? "`%s` is a fact of what is tried, which a condition does not know"
+                    : "`%s` is no fact that choosing knows",
+              leaf->name);
+  else
+    error_set(
+        asking->error, ERROR_UNSUPPORTED, &leaf->mark, "condition", "ask for the fact in its `try` lines",
+        "the condition of `%s` asks for a fact: of products alone it is heeded", asking->parameter->name);
+}
+
+static bool check_conditions(Space *space, GError **error)
+{
+  Asking asking = {.space = space, .error = error};
+  for (unsigned i = 0; i < space->head->n_parameters && !asking.failed; i++) {
+    asking.parameter = &space->head->parameters[i];
+    if (asking.parameter->condition) ir_expr_visit(asking.parameter->condition, check_fact, &asking);
+  }
+  return !asking.failed;
+}
+
 static bool fill(Space *space, GError **error)
 {
   const IrModule *head = space->head;
@@ -81,6 +135,7 @@ static bool fill(Space *space, GError **error)
     bool has_slot = space->slot_of[parameter - head->parameters] >= 0;
     if (!has_slot && !add_extra(space, parameter, error)) return false;
   }
+  if (!check_conditions(space, error)) return false;
   space->tries = tries_resolve(head, space->kind->facts, error);
   return space->tries != NULL;
 }

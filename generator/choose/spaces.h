@@ -15,6 +15,8 @@ typedef struct Axis { /* what choosing knows of a parameter, beside what templat
 
 #define SPACE_SLOTS 26 /* parameters of a candidate */
 
+struct Problem;
+
 typedef struct SpaceKind {  /* what a family's chooser knows of the spaces of its templates */
   const char *templates;    /* that have a key, of this family or of others; names, separated by spaces */
   const char *const *facts; /* that `try` lines may ask, NULL-terminated */
@@ -22,6 +24,10 @@ typedef struct SpaceKind {  /* what a family's chooser knows of the spaces of it
   unsigned n_axes, n_keys;
   const struct SpaceKind *next; /* of the family's other templates; NULL: there are none */
   bool late; /* what --set asks for is put into what was chosen; else it is heeded where it is tried */
+  /* A fact that conditions of parameters may ask, whatever is tried; NULL: they ask for none. `tried`: facts of what is
+   * tried, which they cannot ask, NULL-terminated. */
+  int64_t (*fact)(const struct Problem *problem, unsigned index);
+  const char *const *tried;
 } SpaceKind;
 
 typedef struct Space { /* of one template with a key */
@@ -58,6 +64,8 @@ static inline bool space_has_key(const Space *space, unsigned slot)
 {
   return slot < space->kind->n_keys || slot >= space->kind->n_axes;
 }
+/* Which of the kind's facts a leaf of an expression names; -1: none. */
+int space_fact(const SpaceKind *kind, const IrExpr *leaf);
 /* Is a parameter of the name in the template's key? */
 bool space_is_key(const Space *space, const char *name);
 /* Has the template a parameter of the name? NULL, of which nothing is known: yes. */

@@ -55,6 +55,15 @@ wrong/templates/gemm.ir:77:17: error: `twice` is from 0 to 1, not 2
                   ^
 [exit 1]
 
+# A condition may ask for facts of the product, too; a word that is none is told.
+$ for fact in 'n >= 4096' 'n < 4096' 'batchd'; do mkdir -p asks/templates; sed "s/^\\(param twice.*\\) if .*/\\1 if $fact \\&\\& \$slices == 1/; s/^  twice in 0.*//" data/templates/gemm.ir >asks/templates/gemm.ir; ADLGEN_DATA_DIR=asks adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out 2>&1 | grep -o '^matmul.*twice1\|.*error.*\|hint.*'; done
+matmul_bf16_m4096n4096k4096_128x256x64_twice1
+matmul_bf16_m4096n4096k4096_128x256x32_twice1
+asks/templates/gemm.ir:48:7: error: parameter `twice` is 0 where `n < 4096 && $slices == 1` does not hold, not 1
+hint: asked for: --set twice=1
+asks/templates/gemm.ir:48:35: error: `batchd` is no fact that choosing knows
+hint: did you mean `batched`?
+
 # What the blocks say is what is enumerated.
 $ sed -i 's/bn in 16 .. 256 step 16/bn in 16 .. 96 step 16/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen tune p.json --gpu h100 --list --top 9999 | grep -o 'bn=[0-9]*' | sort -u | tr '\n' ' '
 bn=16 bn=32 bn=48 bn=64 bn=80 bn=96 
@@ -77,6 +86,14 @@ $ adlgen compile a.json --gpu h100 --set backwards=1 --emit ptx --out out --expl
 
 $ adlgen compile a.json --gpu h100 --set cluster_n=1 --emit ptx --out out --explain | grep 'by --set'
   cluster_n = 1 by --set
+
+# Of products alone: no other family's chooser holds them against facts.
+$ mkdir -p asked/templates; sed '/^param backwards/s/$/ if causal/' own/templates/attention.ir >asked/templates/attention.ir; ADLGEN_DATA_DIR=asked adlgen compile a.json --gpu h100 --emit ptx --out out
+asked/templates/attention.ir:34:39: error: the condition of `backwards` asks for a fact: of products alone it is heeded
+  param backwards: int = 0 in 0 .. 1 if causal
+                                        ^
+hint: ask for the fact in its `try` lines
+[exit 3]
 
 $ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
 own/templates/attention.ir:52:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above

@@ -247,6 +247,36 @@ const Layout *layout_blocked_whole(Arena *arena, const unsigned *extents, unsign
   return layout; /* the text has its modes */
 }
 
+/* The largest power of two that divides a number, up to `most`, which is one. */
+static unsigned power_within(unsigned number, unsigned most)
+{
+  unsigned power = 1;
+  while (2 * power <= most && number % (2 * power) == 0)
+    power *= 2;
+  return power;
+}
+
+const Layout *layout_replicated(Arena *arena, unsigned rank, const unsigned *extents, unsigned warps)
+{
+  if (rank < 1 || rank > 2 || !warps) return NULL;
+  unsigned lanes = 32, spread = power_within(warps, 1u << 16), used = 1, warps_used = 1;
+  Layout *layout = layout_new(arena, rank, extents);
+  for (unsigned i = 0; i < rank; i++) {
+    int dim = (int)(rank - 1 - i); /* columns first: neighbours in memory are neighbours in a warp */
+    if (!extents[dim]) return NULL;
+    unsigned wide = power_within(extents[dim], lanes / used);
+    unsigned across = power_within(extents[dim] / wide, spread / warps_used);
+    mode(layout, PLACE_REGISTER, extents[dim] / (wide * across), dim, wide * across);
+    mode(layout, PLACE_LANE, wide, dim, 1);
+    mode(layout, PLACE_WARP, across, dim, wide);
+    used *= wide;
+    warps_used *= across;
+  }
+  mode(layout, PLACE_LANE, lanes / used, LAYOUT_REPLICATED, 0);
+  mode(layout, PLACE_WARP, warps / warps_used, LAYOUT_REPLICATED, 0);
+  return layout; /* the text has its modes */
+}
+
 const Layout *layout_patches(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps)
 {
   if (!vector || !divides(8 * vector, rows)) return NULL;

@@ -182,7 +182,7 @@ static bool is_value(const IrExpr *expr)
 static void check_fill(Verifier *verifier, const IrOp *op, const IrType *slot, const IrType *from)
 {
   static const IrAttributeKey of_tensors[] = {ATTR_VIA, ATTR_CACHE, ATTR_SIZE, ATTR_UNDEFINED};
-  if (slot->kind != TYPE_TILE) {
+  if (slot->kind != TYPE_TILE || op->operands[0]->kind == EXPR_TRANSPOSED) {
     fault(verifier, op, "operand", "`fill` writes a tile of a channel, such as @ab.a");
     return;
   }

@@ -222,6 +222,7 @@ static void tie_op(Graph *graph, IrOp *op)
   if (op->code == OP_VAR && op->n_operands) tie_operand(graph, op, 0, op->results[0], NULL);
   const Layout *fragments = g_hash_table_lookup(graph->assignment->fragments, op);
   if (fragments) tie_operand(graph, op, 1, NULL, fragments);
+  if (op->code == OP_CONVERT) tie_operand(graph, op, 0, op->results[0], NULL);
   for (unsigned i = 0; ir_op_is_elementwise(op->code) && i < op->n_operands; i++)
     tie_operand(graph, op, i, op->results[0], NULL);
 }
@@ -478,6 +479,10 @@ static bool convert_operand(Graph *graph, const Tie *tie, const Layout *given, c
   if (conversion(given, needed, tie->from->type.element) >= IMPOSSIBLE) return refuse(graph, tie);
   IrExpr **place = operand_of(tie->op, tie->operand);
   const Layout *from = tie->transposed ? layout_transposed(graph->arena, given) : given;
+  if (tie->op->code == OP_CONVERT) { /* the text's own */
+    complete(graph, tie->op, from);
+    return true;
+  }
   IrType type = ir_expr_type(graph->assignment->kernel, *place);
   type.layout = needed;
   if (tie->transposed) /* what is needed of `from`, seen from the reader */
@@ -511,7 +516,7 @@ static bool convert(Graph *graph)
     const Tie *tie = &g_array_index(graph->ties, Tie, i);
     const Layout *given, *needed;
     ends_of(graph, tie, tie->from->type.layout, tie->to ? tie->to->type.layout : NULL, &given, &needed);
-    if (!given || !needed || takes(tie, given, needed)) continue;
+    if (!given || !needed || (tie->op->code != OP_CONVERT && takes(tie, given, needed))) continue;
     bool done = tie->result ? convert_result(graph, tie, given) : convert_operand(graph, tie, given, needed);
     if (!done) return false;
   }

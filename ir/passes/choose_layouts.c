@@ -421,7 +421,9 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
     const Layout *layout = spread(placement, type->rank, extent, rows, columns, vector, warps, every);
     if (layout) return layout;
   }
-  return NULL;
+  const Layout *repeated = layout_replicated(placement->module->arena, type->rank, extent, warps);
+  bool fits = repeated && layout_registers(repeated) <= placement->context->gpu->registers_per_thread;
+  return fits ? repeated : NULL;
 }
 
 /* A tile of `type` lies as it does within the whole tile. */

@@ -12,6 +12,7 @@
  *   bulk copies                  rows that lie in one piece, of slots that arithmetic alone reads
  *   async copies + warp MMAs     each thread copies 4, 8 or 16 bytes; fragments are loaded
  *   plain copies + warp MMAs     when no 4 bytes of the tensor are known to be aligned
+ *   loads and puts               rows beside what TMA copies, and what threads do not fill and take in turn
  *   ... + scalar products            when no matrix product takes the types
  * A rejected mechanism leaves a remark that says why. */
 #include "ir/passes/choose_mechanisms.h"
@@ -21,6 +22,7 @@
 #include "ir/passes/divide_operands.h"
 #include "ir/passes/fills.h"
 #include "ir/passes/slot_operands.h"
+#include "ir/passes/value_loads.h"
 #include "ir/resources.h"
 #include <string.h>
 
@@ -529,6 +531,47 @@ static const Mechanism *engine_of_rows(Choice *choice, const Operand *operand)
   return NULL;
 }
 
+/* Does an engine fill slots of the kernel? Then roles of their own do the rest. */
+static bool filled_by_engine(const Choice *choice)
+{
+  bool engine = false;
+  for (unsigned i = 0; i < choice->fills->len; i++)
+    engine |= ir_is_engine_copy(choice->fills->pdata[i]);
+  return engine;
+}
+
+/* Roles that fill slots with values belong to kernels whose tiles are one block's each. */
+static bool has_whole_tiles(const Choice *choice)
+{
+  const IrOp *tiles = choice->tiles;
+  return !tiles ||
+         (ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1 && ir_attribute_int(tiles, ATTR_STREAM_K, 1) <= 1);
+}
+
+/* Threads load the tile, and fill the slot with it as with what they compute. */
+static void fill_by_value(Choice *choice, IrOp *fill)
+{
+  g_ptr_array_remove(choice->fills, fill);
+  collect(fill_with_loaded(fill), choice);
+}
+
+/* Slots that are not filled and taken in turn cannot be filled ahead by those who take them. */
+static void load_out_of_turn(Choice *choice)
+{
+  for (unsigned i = 0; i < choice->channels->len; i++) {
+    const IrOp *channel = choice->channels->pdata[i];
+    if (channel_in_turn(choice->kernel, channel)) continue;
+    for (unsigned j = choice->fills->len; j-- > 0;) {
+      IrOp *fill = choice->fills->pdata[j], *filled = NULL;
+      if (ir_slot_of(choice->kernel, fill->operands[0], &filled) && filled == channel)
+        fill_by_value(choice, fill);
+    }
+    ir_remark(choice->context,
+              "@%s: tiles are loaded and put into slots, which are not filled and taken in turn",
+              channel->symbol);
+  }
+}
+
 /* As the slots of products are filled, if there are products. */
 static void choose_other_fill(Choice *choice, IrOp *fill)
 {
@@ -542,9 +585,7 @@ static void choose_other_fill(Choice *choice, IrOp *fill)
     return;
   }
   operand.inner = inner_of(tensor);
-  bool engine_fills = false;
-  for (unsigned i = 0; i < choice->fills->len; i++)
-    engine_fills |= ir_is_engine_copy(choice->fills->pdata[i]);
+  bool engine_fills = filled_by_engine(choice);
   for (unsigned i = 0; i < choice->products->len; i++) /* of operands that are filled with values alone */
     engine_fills |= ir_is_asynchronous_product(choice->products->pdata[i]);
   const char *name = operand.slot->symbol;
@@ -555,6 +596,11 @@ static void choose_other_fill(Choice *choice, IrOp *fill)
       ir_remark(choice->context, "%s: filled by %s", name, engine->label);
       return;
     }
+  }
+  if (engine_fills && choice->products->len && !choice->threads && has_whole_tiles(choice)) {
+    ir_remark(choice->context, "%s: loaded by threads, and put into its slot", name);
+    fill_by_value(choice, fill);
+    return;
   }
   choose_thread_copy(choice, fill, &operand, name);
 }
@@ -576,8 +622,11 @@ static void choose_all(Choice *choice)
 {
   for (unsigned i = 0; i < choice->products->len && !choice->failed; i++)
     choose_product(choice, choice->products->pdata[i]);
-  for (unsigned i = 0; i < choice->fills->len && !choice->failed; i++)
-    if (!ir_attribute(choice->fills->pdata[i], ATTR_VIA)) choose_other_fill(choice, choice->fills->pdata[i]);
+  for (unsigned i = 0; i < choice->fills->len && !choice->failed;) {
+    IrOp *fill = choice->fills->pdata[i];
+    if (!ir_attribute(fill, ATTR_VIA)) choose_other_fill(choice, fill);
+    i += i < choice->fills->len && choice->fills->pdata[i] == fill; /* else it is a value's now */
+  }
   if (choice->failed || choice->threads || !is_mixed(choice)) return;
   ir_remark(choice->context, "TMA copies rejected: threads have to fill some of the slots");
   for (unsigned i = 0; i < choice->fills->len; i++) {
@@ -612,6 +661,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
   give_slots(&choice);
   if (!slots_check_filled(choice.kernel, channels, fills, puts, error)) return false;
   choose_all(&choice);
+  if (!choice.failed && !filled_by_engine(&choice)) load_out_of_turn(&choice);
   /* once all is chosen: until then a slot that threads have to fill can undo what was */
   OperandParts parts = {context, choice.kernel, choice.tiles};
   if (!choice.failed) divide_operands(&parts, products);

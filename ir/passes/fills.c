@@ -1,6 +1,7 @@
 #include "ir/passes/fills.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
+#include "ir/passes/left_loops.h"
 #include <string.h>
 
 static void find_fill(IrOp *op, void *data)
@@ -21,14 +22,6 @@ bool takes_slots(const IrOp *loop)
   for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
     if (op->code == OP_TAKE) return true;
   return false;
-}
-
-const IrOp *loop_around(const IrOp *op)
-{
-  const IrOp *owner = op->parent->owner;
-  while (owner && owner->code != OP_LOOP && owner->code != OP_FOR)
-    owner = owner->parent->owner;
-  return owner;
 }
 
 /* Does the op leave a loop that copies into slots? */

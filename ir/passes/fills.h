@@ -4,8 +4,6 @@
 
 bool contains_fill(const IrOp *op); /* in its regions */
 bool takes_slots(const IrOp *loop); /* in its body itself */
-/* The counted or endless loop that an op stands in, or NULL. */
-const IrOp *loop_around(const IrOp *op);
 /* Does what only fills slots enter the op's regions: do they hold a fill, or leave a loop around one? */
 bool producer_enters(const IrOp *op);
 

@@ -29,9 +29,62 @@ static IrExpr *read_slot(IrFunction *kernel, IrOp *take, const IrOp *op, IrExpr 
 /* Arithmetic and reductions, what a variable is set to, and what is stored, or put into another slot. */
 static bool reads_values(const IrOp *op, unsigned operand)
 {
+  if (op->code == OP_SCATTER) return operand == 2;
   if (op->code == OP_SET || op->code == OP_STORE || op->code == OP_STORE_REDUCED || op->code == OP_PUT)
     return operand == 1;
-  return op->code == OP_REDUCE || ir_op_is_elementwise(op->code);
+  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT ||
+         ir_op_is_elementwise(op->code);
+}
+
+static bool is_register_tile(const IrExpr *expr)
+{
+  return expr->kind == EXPR_VALUE && expr->value->type.kind == TYPE_TILE;
+}
+
+/* Does a product add to the tile? Then parts of it lie as its layout has them (choose_layouts). */
+static bool is_sum(const GPtrArray *ops, const IrValue *tile)
+{
+  bool sum = false;
+  for (unsigned i = 0; i < ops->len; i++) {
+    const IrOp *op = ops->pdata[i];
+    sum |= op->code == OP_MMA && op->operands[0]->value == tile;
+  }
+  return sum;
+}
+
+/* Threads hold the elements of a part that they hold of the whole, and those of a tile of its shape otherwise. */
+static bool refuse_part(const IrOp *op, GError **error)
+{
+  error_set(error, ERROR_UNSUPPORTED, &op->mark, "register-part",
+            "tiles of that size (`var ... count`), a part of a slot, or `every` of a reduction; arithmetic "
+            "takes parts of a product's sum",
+            "`%s` takes a part of a tile of registers", ir_op_info(op->code)->name);
+  return false;
+}
+
+/* Only arithmetic takes a tile turned around. */
+static IrExpr *turn_tile(IrFunction *kernel, IrOp *op, IrExpr *turned)
+{
+  IrBuilder builder = ir_builder_before(op);
+  builder.mark = op->mark;
+  IrOp *convert = ir_emit(&builder, OP_CONVERT, 1, turned);
+  IrValue *value = ir_result(convert, turned->items[0]->value->name, ir_expr_type(kernel, turned));
+  return ir_value(kernel->module, value);
+}
+
+/* An operand that is no slot, as the op takes it. */
+static bool read_registers(IrFunction *kernel, const GPtrArray *ops, IrOp *op, unsigned operand,
+                           GError **error)
+{
+  IrExpr *whole = op->operands[operand];
+  const IrExpr *tile = whole->kind == EXPR_TRANSPOSED ? whole->items[0] : whole;
+  bool combines = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT;
+  if (tile->kind == EXPR_INDEX && is_register_tile(tile->items[0]) &&
+      (combines || !is_sum(ops, tile->items[0]->value)))
+    return refuse_part(op, error);
+  if (tile != whole && is_register_tile(tile) && !ir_op_is_elementwise(op->code))
+    op->operands[operand] = turn_tile(kernel, op, whole);
+  return true;
 }
 
 bool read_slots(IrFunction *kernel, const GPtrArray *ops, GError **error)
@@ -39,7 +92,11 @@ bool read_slots(IrFunction *kernel, const GPtrArray *ops, GError **error)
   for (unsigned i = 0; i < ops->len; i++) {
     IrOp *op = ops->pdata[i], *channel = NULL;
     for (unsigned j = 0; j < op->n_operands; j++) {
-      if (!reads_values(op, j) || !ir_slot_of(kernel, op->operands[j], &channel)) continue;
+      if (!reads_values(op, j)) continue;
+      if (!ir_slot_of(kernel, op->operands[j], &channel)) {
+        if (!read_registers(kernel, ops, op, j, error)) return false;
+        continue;
+      }
       IrOp *take = take_of(kernel, op, channel);
       if (!take) {
         error_set(error, ERROR_INPUT, &op->mark, "slot-operand", "put it into a `take` of the channel",

@@ -1,7 +1,7 @@
 #include "ir/passes/role_graph.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
-#include "ir/passes/fills.h"
+#include "ir/passes/left_loops.h"
 
 /* ---- What fills a channel ---- */
 

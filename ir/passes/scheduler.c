@@ -10,12 +10,33 @@ const IrFunction *scheduler_of(const IrModule *module, const IrOp *tiles)
 typedef struct {
   const IrOp *tiles;
   const IrOp *writes;    /* an operation of the sub-kernel that writes */
+  const IrOp *other;     /* one that computes no number */
   const IrExpr *changed; /* what the sub-kernel is given and the kernel writes */
 } Writes;
+
+/* Numbers, what they are computed from, and what decides. */
+static bool is_number_op(const IrOp *op)
+{
+  for (unsigned i = 0; i < op->n_results; i++)
+    if (op->results[i]->type.kind != TYPE_SCALAR) return false;
+  switch (op->code) {
+  case OP_LET:
+  case OP_VAR:
+  case OP_SET:
+  case OP_LOAD:
+  case OP_FOR:
+  case OP_LOOP:
+  case OP_IF:
+  case OP_BREAK_IF:
+  case OP_RETURN: return true;
+  default: return ir_op_is_elementwise(op->code);
+  }
+}
 
 static void find_write(IrOp *op, void *data)
 {
   Writes *found = data;
+  if (!found->other && !is_number_op(op)) found->other = op;
   if (op->code != OP_SET && ir_op_effects(op->code) & EFFECT_WRITE) found->writes = op;
 }
 
@@ -42,7 +63,11 @@ static bool check_memory(const IrModule *module, const IrFunction *scheduler, co
   else if (found.changed)
     error_set(error, ERROR_INPUT, &tiles->mark, "scheduler", "roles ask it at different times",
               "`@%s` reads `%s`, which the kernel writes", scheduler->name, found.changed->value->name);
-  return !found.writes && !found.changed;
+  else if (found.other)
+    error_set(error, ERROR_INPUT, &found.other->mark, "scheduler", "loads, arithmetic, loops and conditions",
+              "`@%s` orders tiles by numbers, and has no use for `%s`", scheduler->name,
+              ir_op_info(found.other->code)->name);
+  return !found.writes && !found.changed && !found.other;
 }
 
 bool scheduler_check(const IrModule *module, const IrOp *tiles, GError **error)

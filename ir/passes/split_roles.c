@@ -16,6 +16,7 @@
 #include "ir/pass.h"
 #include "ir/passes/cluster.h"
 #include "ir/passes/fills.h"
+#include "ir/passes/left_loops.h"
 #include "ir/passes/scheduler.h"
 #include "ir/resources.h"
 #include "ir/schedule.h"
@@ -59,7 +60,7 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
     if (op->code == OP_PUT) continue; /* another role's */
     /* emit_copy indexes by itself: the cursors of takes must not apply */
     IrOp *copy = role_emit_copy(role, builder, op, cursor);
-    const char *map = g_hash_table_lookup(split->maps, ir_access_base(op->operands[1])->value);
+    const char *map = g_hash_table_lookup(split->maps, op);
     if (!ir_mechanism_of(op)->run_multiple) ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, map));
     ClusterSharers sharers;
     int dim = cluster_shared_dim(&split->cluster, op, &sharers);
@@ -297,39 +298,6 @@ static void survey_op(IrOp *op, void *data)
   if (op->code == OP_SHARED) g_ptr_array_add(survey->shared, op);
   if (op->code == OP_TILES) g_ptr_array_add(survey->tiles, op);
   if (op->code == OP_FOR && takes_slots(op)) survey->taking = op;
-}
-
-/* Box of a tensor map: the tile in the tensor's dimension order, its contiguous extent cut to the swizzle's
- * width. */
-static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
-{
-  IrModule *module = split->module;
-  const IrExpr *base = ir_access_base(fill->operands[1]);
-  if (g_hash_table_contains(split->maps, base->value) || ir_mechanism_of(fill)->run_multiple) return;
-  const IrType *tensor = &base->value->type;
-  const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
-  int inner = ir_contiguous_dim(tensor);
-  unsigned lead = tensor->rank - slot->declared->rank;
-  unsigned swizzle = 16u << slot->declared->layout->swizzle_bits;
-  if (!slot->declared->layout->swizzle_bits) swizzle = 0;
-  IrExpr *box[IR_MAX_RANK];
-  IrType filled = ir_expr_type(split->kernel, fill->operands[0]); /* the tile or a part of it */
-  ClusterSharers sharers;
-  int divided = cluster_shared_dim(&split->cluster, fill, &sharers);
-  const Mechanism *engine = ir_mechanism_of(fill);
-  for (unsigned d = 0; d < tensor->rank; d++) {
-    int64_t extent = d < lead ? 1 : ir_tile_extent(&filled, d - lead);
-    if (d >= lead && (int)(d - lead) == divided) extent /= sharers.count;
-    if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)number_elements(tensor->element, swizzle));
-    if (d >= lead && (int)d != inner) extent = tensor_box_side((unsigned)extent, engine->box_max);
-    box[d] = ir_int(module, extent);
-  }
-  builder->mark = fill->mark;
-  IrOp *map = ir_emit(builder, OP_MAP, 1, ir_value(module, base->value));
-  map->symbol = arena_printf(module->arena, "map_%s", base->value->name);
-  ir_attribute_set(map, ATTR_BOX, ir_list(module, tensor->rank, box));
-  ir_attribute_set(map, ATTR_SWIZZLE, ir_int(module, swizzle));
-  g_hash_table_insert(split->maps, base->value, (gpointer)map->symbol);
 }
 
 /* Who tells whom that a slot is free, where several blocks share what fills it. */
@@ -618,8 +586,7 @@ static void split_kernel(Split *split, const Survey *survey)
   if (split->graph.n) split->warps[split->graph.n - 1] = warps;
   form_clusters(split, survey, engine);
   IrBuilder builder = ir_builder_at_end(body);
-  for (unsigned i = 0; engine && i < survey->fills->len; i++)
-    declare_map(split, &builder, survey->fills->pdata[i]);
+  if (engine) role_declare_maps(split, &builder, survey->fills);
   for (unsigned i = 0; i < survey->channels->len; i++)
     declare_channel(split, &builder, survey->channels->pdata[i], engine);
   declare_turn(split, survey->tiles->len ? survey->tiles->pdata[0] : NULL, survey->taking, &builder);
@@ -700,6 +667,7 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
+  open_left_loops(kernel);
   g_autoptr(GHashTable) maps = g_hash_table_new(NULL, NULL);
   g_autoptr(GPtrArray) channels = g_ptr_array_new();
   g_autoptr(GPtrArray) fills = g_ptr_array_new();

@@ -10,7 +10,7 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
+  GHashTable *maps;     /* IrOp* of a fill -> symbol of the tensor map that it takes */
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
   RoleGraph graph;                 /* of roles that fill slots with values; n 0: there are none */
@@ -49,6 +49,8 @@ IrOp *role_channel_of(Split *split, const IrExpr *access);
 IrExpr *role_cursor_new(Split *split, IrBuilder *builder, const char *channel, const char *name);
 /* The copy that fills a tile of the slot under the cursor. */
 IrOp *role_emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor);
+/* role_maps.c: the tensor maps of fills by the engine, into split->maps. */
+void role_declare_maps(Split *split, IrBuilder *builder, const GPtrArray *fills);
 /* Are the k steps of the last tiles divided among all blocks? */
 static inline bool tiles_are_streamed(const IrOp *tiles)
 {

@@ -34,16 +34,26 @@ static bool taken_in(const IrOp *take, const IrRegion *body)
   return take->parent == body;
 }
 
-/* The channels that a loop's body fills and takes, each with two slots at least: NULL if it fills none, or others. */
+static const IrOp *filled_channel(const Role *role, const IrOp *op)
+{
+  return op && op->code == OP_FILL ? role_channel_of(role->split, op->operands[0]) : NULL;
+}
+
+/* The channels that a loop's body fills and takes, each once and with two slots at least: NULL if it fills none, or others. */
 static GPtrArray *pipelined_channels(Role *role, const IrOp *loop)
 {
   g_autoptr(GPtrArray) channels = g_ptr_array_new();
   const IrRegion *body = loop->regions[0];
   for (const IrOp *op = body->first; op; op = op->next) {
-    IrOp *channel = op->code == OP_FILL ? role_channel_of(role->split, op->operands[0]) : NULL;
-    if (!channel || g_ptr_array_find(channels, channel, NULL)) continue;
+    const IrOp *channel = filled_channel(role, op);
+    if (!channel || filled_channel(role, op->previous) == channel) continue;
+    bool taken = false;
+    for (const IrOp *before = op; before && !taken; before = before->previous)
+      taken = before->code == OP_TAKE && role_channel_of(role->split, before->operands[0]) == channel;
+    if (taken) return NULL; /* another slot of it */
+    if (g_ptr_array_find(channels, (gpointer)channel, NULL)) continue;
     if (ir_attribute_int(channel, ATTR_SLOTS, 2) < 2) return NULL;
-    g_ptr_array_add(channels, channel);
+    g_ptr_array_add(channels, (gpointer)channel);
   }
   return channels->len ? g_steal_pointer(&channels) : NULL;
 }

@@ -20,6 +20,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/left_loops.h"
 #include "ir/passes/pipelines.h"
 #include "ir/passes/trailing.h"
 
@@ -422,6 +423,7 @@ static bool write_pipeline(IrModule *module, IrOp *loop, GError **error)
   g_autoptr(GPtrArray) crossing = g_ptr_array_new();
   g_autoptr(GPtrArray) kept = g_ptr_array_new();
   int64_t run = ir_attribute_int(loop, ATTR_PIPELINED, 1);
+  if (loop_is_left(loop)) return pipeline_refuse(loop, "a `break_if` leaves it in the middle", error);
   if (pipeline_is_nested(loop)) return pipeline_write_nested(module, loop, error);
   Pipeline pipeline = {.module = module,
                        .loop = loop,

@@ -641,6 +641,8 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_INIT_BARRIERS: init_barriers(m, agent); return true;
   case OP_FENCE: execute_fence(m, agent, step); return true;
   case OP_ADVANCE:
+    if (step->ring) memory_step(m, agent, step->ring, (unsigned)agent->values[2 * step->value]);
+    G_GNUC_FALLTHROUGH;
   case OP_SKIP: execute_advance(m, agent, step); return true;
   case OP_CURSOR:
     agent->values[2 * step->value] = evaluate_uniform(m, agent, step->scalar[0], 0);

@@ -216,6 +216,49 @@ static bool check_taken(Machine *m, const Agent *agent, const Step *step, const 
   return false;
 }
 
+static bool is_filled_since(const GArray *records, const Record *read, const Region *region)
+{
+  for (unsigned i = 0; i < records->len; i++) {
+    const Record *record = &g_array_index(records, Record, i);
+    if (record->kind == ACCESS_WRITE && record->order > read->order && overlaps(record, region)) return true;
+  }
+  return false;
+}
+
+/* Where no barrier counts a ring's slots, a `take` that no fill belongs to would find what another one has taken. */
+static bool check_full(Machine *m, const Agent *agent, const Step *step, const Region *region)
+{
+  const GArray *records = m->places[region->place].records;
+  if (!region->tile->channel || ir_attribute(region->tile->op->parent->owner, ATTR_FULL_ARRIVALS))
+    return true;
+  for (unsigned i = 0; i < records->len; i++) {
+    const Record *record = &g_array_index(records, Record, i);
+    if (record->agent != agent->index || !record->taken || !overlaps(record, region) ||
+        is_filled_since(records, record, region))
+      continue;
+    g_autofree char *mine = agent_name(m, agent);
+    machine_fault(m, agent, step, "read-before-full", "there are as many takes of a channel as fills",
+                  "%s takes %s[%u] again in iteration %u, and nothing has filled it since", mine,
+                  region->tile->name, region->slot, agent->rounds[step->index]);
+    note_other(m, agent, record);
+    return false;
+  }
+  return true;
+}
+
+void memory_step(Machine *m, const Agent *agent, const IrOp *channel, unsigned slot)
+{
+  for (unsigned i = 0; i < m->program->tiles->len; i++) {
+    const Tile *tile = m->program->tiles->pdata[i];
+    if (!tile->channel || tile->op->parent->owner != channel || slot >= tile->slots) continue;
+    GArray *records = m->places[agent->block * m->program->n_places + tile->first + slot].records;
+    for (unsigned j = 0; j < records->len; j++) {
+      Record *record = &g_array_index(records, Record, j);
+      record->taken |= record->kind == ACCESS_READ && record->agent == agent->index;
+    }
+  }
+}
+
 static void remember(Machine *m, Agent *agent, const Step *step, const Region *region, AccessKind kind,
                      How how)
 {
@@ -229,6 +272,7 @@ static void remember(Machine *m, Agent *agent, const Step *step, const Region *r
                  .step = step->index,
                  .round = agent->rounds[step->index],
                  .group = agent->committed[family] + 1};
+  made.order = ++m->accesses;
   made.pending = how == HOW_ASYNC || how == HOW_TENSOR || how == HOW_PRODUCT || how == HOW_STORE;
   if (how == HOW_TENSOR) made.copy = m->copies;
   memcpy(made.low, region->low, sizeof made.low);
@@ -263,6 +307,7 @@ bool memory_access(Machine *m, Agent *agent, const Step *step, const Region *reg
     if (kind == ACCESS_WRITE && !check_records(m, agent, step, region, kind, how, place, true)) return false;
   }
   if (kind == ACCESS_READ && !check_filled(m, agent, step, region)) return false;
+  if (kind == ACCESS_READ && !check_full(m, agent, step, region)) return false;
   if (kind == ACCESS_WRITE && how == HOW_THREADS && !check_taken(m, agent, step, region)) return false;
   if (record) remember(m, agent, step, region, kind, how);
   return true;

@@ -334,6 +334,7 @@ static bool find_cursor(const Program *program, Step *step)
   const IrExpr *channel = def && def->n_operands ? def->operands[0] : cursor;
   const IrOp *declared = channel->kind == EXPR_SYMBOL ? ir_symbol_find(program->kernel, channel->name) : NULL;
   const IrExpr *slots = declared ? ir_attribute_value(declared, ATTR_SLOTS) : NULL;
+  step->ring = declared && declared->code == OP_CHANNEL ? declared : NULL;
   if (slots) ir_expr_is_int(slots, &step->slots);
   return step->value >= 0;
 }

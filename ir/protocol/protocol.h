@@ -133,8 +133,9 @@ typedef struct Step {
   unsigned span;   /* blocks that take a product together, whose last operand they have in parts; 0, 1: one */
   int64_t bytes;   /* of a copy */
   int64_t slots;   /* of the ring that a cursor walks */
-  bool walk;       /* a loop over tiles that the grid shares */
-  bool flag;       /* read, relaxed, peer all, first; a copy: towards shared memory */
+  const IrOp *ring; /* that ring; NULL: barriers alone */
+  bool walk;        /* a loop over tiles that the grid shares */
+  bool flag;        /* read, relaxed, peer all, first; a copy: towards shared memory */
 } Step;
 
 typedef struct Role {
@@ -195,6 +196,8 @@ typedef struct Record { /* an access that later ones must be ordered after */
   AccessKind kind;
   How how;
   bool pending;       /* asynchronous and not waited for */
+  bool taken;         /* a read: the agent has stepped on since */
+  unsigned order;     /* of all accesses of the machine */
   unsigned component; /* whose tick: the agent's, or the barrier's */
   Tick tick, fenced;  /* fenced: tick of the agent's async_shared fence after it; 0 = none */
   unsigned agent, step, round, group, copy;
@@ -321,7 +324,7 @@ typedef struct Machine {
   Named *named;      /* [block][n_named] */
   Remote *remotes;   /* [agent][block] */
   GArray *flights;   /* Flight */
-  unsigned copies, cluster_generation, steps;
+  unsigned copies, cluster_generation, steps, accesses;
   int64_t walked; /* tiles of a walk that was too long; 0: none was */
   Tick *cluster_gathering, *cluster_last;
   unsigned *advances; /* by barrier family index order: phases completed */
@@ -369,6 +372,8 @@ bool memory_access(Machine *m, Agent *agent, const Step *step, const Region *reg
 void memory_complete(Machine *m, Agent *agent, How how, unsigned group);
 void memory_land(Machine *m, const Flight *flight, unsigned component, Tick tick);
 void memory_fence(Machine *m, Agent *agent);
+/* The agent steps on from a slot: what it has read there it may not read again until somebody fills it. */
+void memory_step(Machine *m, const Agent *agent, const IrOp *channel, unsigned slot);
 
 /* barrier.c */
 Barrier *barrier_at(Machine *m, Agent *agent, const BarrierReference *reference, unsigned block,

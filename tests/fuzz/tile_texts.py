@@ -34,14 +34,41 @@ def other_name(line, text):
     return line.replace(random.choice(names), random.choice(re.findall(r"@\w+\.\w+|%\w+", text)), 1) if names else line
 
 
+def operand(line, change):
+    """One of the tiles that the line reads, changed."""
+    found = list(re.finditer(r"(@\w+\.\w+|%\w+)(?![\w:\[^])", line.split("=", 1)[-1]))
+    if not found or not is_plain(line):
+        return line
+    at, offset = random.choice(found), len(line) - len(line.split("=", 1)[-1])
+    return line[:offset + at.start()] + change(at.group()) + line[offset + at.end():]
+
+
 def transposed(line, text):
-    return line.replace("^T", "") if "^T" in line else re.sub(r"(@\w+\.\w+|%\w+)(?=,|$)", r"\1^T", line, count=1)
+    return line.replace("^T", "") if "^T" in line and random.random() < 0.5 else operand(line, lambda tile: tile + "^T")
+
+
+def part(line, text):
+    n = random.choice([16, 32, 64])
+    return operand(line, lambda tile: f"{tile}[0 .. {n}, 0 .. {random.choice([n, 64])}]")
+
+
+def walk(line, text):
+    words = ["persistent 2", "persistent 1 pingpong 2", "cluster_m 2", "cluster_n 2", "split_k 2", "split_k 4", "raster 4"]
+    return re.sub(r"^(\s*tiles [^{]*?)( persistent \d+)?( \{)$", rf"\1 {random.choice(words)}\3", line)
+
+
+def left(line, text):
+    leaves = ["break_if 1 > 0", "if 1 > 0 {\n break_if 1 > 0\n}", "order", "%zz: s32 = let 3", "turn @zz {\n order\n}"]
+    return random.choice(leaves) + "\n" + line if is_plain(line) else line
 
 
 CHANGES = [
     number,
     other_name,
     transposed,
+    part,
+    walk,
+    left,
     lambda line, text: "" if is_plain(line) else line,
     lambda line, text: line + "\n" + line if is_plain(line) else line,
     lambda line, text: line.replace(" align 16", ""),
@@ -52,10 +79,28 @@ CHANGES = [
 ]
 
 
+def moved(lines, at):
+    """A plain line, or all that a line opens, stands elsewhere."""
+    end, depth = at, 0
+    while end < len(lines):
+        depth += lines[end].count("{") - lines[end].count("}")
+        end += 1
+        if depth <= 0:
+            break
+    piece = lines[at:end]
+    del lines[at:end]
+    to = min(max(1, at + random.choice([-8, -4, -2, -1, 1, 2, 4, 8])), len(lines))
+    lines[to:to] = piece
+
+
 def mutant(text):
     lines = text.split("\n")
     for _ in range(random.choice([1, 1, 2, 3])):
         at = random.randrange(1, len(lines))
+        if random.random() < 0.12:
+            moved(lines, at)
+            continue
+        at = min(at, len(lines) - 1)
         lines[at] = random.choice(CHANGES)(lines[at], text)
     return "\n".join(lines)
 

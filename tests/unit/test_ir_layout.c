@@ -168,6 +168,22 @@ static void test_patches(void **state)
   assert_null(layout_patches(arena, 64, 32, 4, 8));
 }
 
+/* Tiles that no power of two divides among threads: whoever is left has what another one has. */
+static void test_replicated(void **state)
+{
+  g_autoptr(Arena) arena = arena_new();
+  const unsigned extents[][2] = {{1, 64}, {64, 1}, {3, 5}, {1, 1}, {24, 6}, {7, 128}, {10, 48}};
+  for (unsigned i = 0; i < G_N_ELEMENTS(extents); i++)
+    for (unsigned warps = 1; warps <= 12; warps += warps < 2 ? 1 : 2) {
+      const Layout *layout = layout_replicated(arena, 2, extents[i], warps);
+      assert_non_null(layout);
+      unsigned places = 32 * warps * layout_registers(layout), elements = extents[i][0] * extents[i][1];
+      assert_int_equal(places % elements, 0);
+      expect_cover(layout, places / elements);
+    }
+  assert_null(layout_replicated(arena, 3, (unsigned[]){2, 2, 2}, 4));
+}
+
 /* The accumulator of one product is, packed to 16 bits, the A operand of the next. */
 static void test_group_d_packs_to_a(void **state)
 {
@@ -606,6 +622,7 @@ int main(void)
       cmocka_unit_test(test_group_d_packs_to_a),
       cmocka_unit_test(test_group_across),
       cmocka_unit_test(test_patches),
+      cmocka_unit_test(test_replicated),
       cmocka_unit_test(test_mma),
       cmocka_unit_test(test_blocked),
       cmocka_unit_test(test_fma),

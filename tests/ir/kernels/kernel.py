@@ -53,8 +53,9 @@ class Kernel:
         self.ptx = self.folder / gpu / f"{entry}.ptx"
         self.template = json.loads(call(adlgen, "sim", self.ptx, "--print-launch"))
         staged = next((self.folder / gpu).glob(f"*{after}.ir")).read_text()
-        self.boxes = {name: ([int(n) for n in box.split(",")][::-1], int(swizzle or 0))
-                      for name, box, swizzle in re.findall(r"map @map_\w+ of (\w+) box \[([^\]]*)\](?: swizzle (\d+))?", staged)}
+        found = re.findall(r"map @map_(\w+) of (\w+) box \[([^\]]*)\](?: swizzle (\d+))?", staged)
+        self.boxes = {name: ([int(n) for n in box.split(",")][::-1], int(swizzle or 0)) for name, _, box, swizzle in found}
+        self.mapped = {name: tensor for name, tensor, _, _ in found} # a tensor may have several maps
         for word in words:
             if word not in staged:
                 sys.exit(f"{gpu}: no `{word}` in the STAGED form")
@@ -72,18 +73,19 @@ class Kernel:
         for argument in self.template["args"]:
             if "tensormap" not in argument:
                 continue
-            name = argument["tensormap"].rsplit("_", 1)[1]
+            name = argument["tensormap"].rsplit("map_", 1)[1]
+            tensor = self.mapped.get(name, name)
+            kind = buffers[tensor][0]
             launch["args"].append({"tensormap": name})
             if isinstance(maps[name], dict):
-                launch["tensormaps"][name] = {"buffer": name, "type": buffers[name][0], "oob": "zero", **maps[name]}
+                launch["tensormaps"][name] = {"buffer": tensor, "type": kind, "oob": "zero", **maps[name]}
                 continue
             extents, box, *swizzle = maps[name]
-            kind = buffers[name][0]
             bytes_each = struct.calcsize(CODES[kind])
             strides = [bytes_each]
             for extent in extents[:-1]:
                 strides.append(strides[-1] * extent)
-            launch["tensormaps"][name] = {"buffer": name, "type": kind, "dims": extents, "strides": strides[1:], "box": box,
+            launch["tensormaps"][name] = {"buffer": tensor, "type": kind, "dims": extents, "strides": strides[1:], "box": box,
                                           "swizzle": swizzle[0] if swizzle else bytes_each * box[0] if box[1] > 1 else 0,
                                           "oob": "zero"}
         (self.folder / "launch.json").write_text(json.dumps(launch))

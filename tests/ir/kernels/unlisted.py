@@ -69,9 +69,12 @@ class Case:
             path = HERE / "unlisted" / f"{self.name}.tile.ir"
             kernel = Kernel(adlgen, path, self.name, gpu, [], folder, 4, "allocate_resources")
             buffers = {name: (kind, values) for name, (kind, shape, values) in self.tensors.items()}
-            maps = {name: (self.tensors[name][1][::-1], box, swizzle) for name, (box, swizzle) in kernel.boxes.items()}
-            for name in self.maps.keys() & maps.keys():
-                maps[name] = {**self.maps[name], "box": maps[name][1], "swizzle": maps[name][2]}
+            maps = {}
+            for name, (box, swizzle) in kernel.boxes.items():
+                tensor = kernel.mapped[name]
+                maps[name] = (self.tensors[tensor][1][::-1], box, swizzle)
+                if tensor in self.maps:
+                    maps[name] = {**self.maps[tensor], "box": box, "swizzle": swizzle}
             cluster = kernel.template.get("cluster", [1])[0]
             found = kernel.run(self.blocks * cluster, kernel.shared, buffers, self.dims, maps, *self.out)
         for name, values in zip(self.out, found if len(self.out) > 1 else [found]):
@@ -155,17 +158,22 @@ def four_blocks(R, C):
     return Case("four_blocks", [R, C], R, tensors, ["Y", "L"], {"Y": Y, "L": L})
 
 
-def alibi(Z, S):
+def alibi(Z, S, stop=None):
+    """stop: of tiles of keys, where nonzero the walk ends."""
     q, k, v = operand(Z, S, 64), operand(Z, S, 64), operand(Z, S, 64)
     O, L = [], []
     for z in range(Z):
         Q, K, V = (rows(wide(t[2][z * S * 64:(z + 1) * S * 64]), 64) for t in (q, k, v))
         for i in range(S):
-            scores = [(dot(Q[i], K[j]) + (j - i) / 16) / 8 for j in range(i + 1)]
+            seen = min(i + 1, 64 * stop.index(1)) if stop else i + 1
+            scores = [(dot(Q[i], K[j]) + (j - i) / 16) / 8 for j in range(seen)]
             weights = [math.exp(s) for s in scores]
-            O += [dot(weights, column) / sum(weights) for column in turned(V[:i + 1])]
+            O += [dot(weights, column) / sum(weights) for column in turned(V[:seen])]
             L.append(math.log(sum(weights)))
     tensors = {"Q": q, "K": k, "V": v, "O": empty("bf16", Z, S, 64), "L": empty("f32", Z, S, 1)}
+    if stop:
+        tensors["stop"] = ("s32", [len(stop)], stop)
+        return Case("early_attention", [Z, S, len(stop)], Z * tiles(S, 64), tensors, ["O", "L"], {"O": O, "L": L}, 2 ** -6)
     return Case("alibi", [Z, S], Z * tiles(S, 64), tensors, ["O", "L"], {"O": O, "L": L}, 2 ** -6)
 
 
@@ -359,10 +367,58 @@ def eight_blocks(R):
     return Case("eight_blocks", [R], R, tensors, ["Y", "V", "I"], {"Y": Y, "V": V, "I": I})
 
 
+def unroll2(M, N, K, name="unroll2"):
+    a, b = operand(M, K), operand(N, K)
+    return Case(name, [M, N, K], 2, {"A": a, "B": b, "D": empty("f32", M, N)}, ["D"],
+                {"D": flat(times(rows(wide(a[2]), K), rows(wide(b[2]), K)))})
+
+
+def stored_up(M, N):
+    a, b = operand(M, 256), operand(N, 256)
+    return Case("stored_up", [M, N], 2, {"A": a, "B": b, "D": empty("f32", M, N)}, ["D"],
+                {"D": flat(times(rows(wide(a[2]), 256), rows(wide(b[2]), 256)))})
+
+
+def two_boxes(M, K):
+    x = operand(M, K)
+    X = rows(wide(x[2]), K)
+    return Case("two_boxes", [M, K], 2, {"X": x, "D": empty("f32", M, M)}, ["D"], {"D": flat(times(X, X))})
+
+
+def two_swizzles(M, N, K):
+    a, b = operand(M, K), operand(N, K)
+    A = rows(wide(a[2]), K)
+    D = [[v + sum(row[:32]) for v in here] for row, here in zip(A, times(A, rows(wide(b[2]), K)))]
+    return Case("two_swizzles", [M, N, K], 2, {"A": a, "B": b, "D": empty("f32", M, N)}, ["D"], {"D": flat(D)})
+
+
+def turned_round(M, N, K):
+    a, b = operand(M, K), operand(N, K)
+    A = rows(wide(a[2]), K)
+    D = times(A, rows(wide(b[2]), K))
+    C = [[sum(row[n] for row in D[m:m + 64]) for n in range(N)] for m in range(0, M, 64)]
+    tensors = {"A": a, "B": b, "D": empty("f32", N, M), "C": empty("f32", tiles(M, 64), N), "E": empty("bf16", K, M)}
+    return Case("turned", [M, N, K], 2, tensors, ["D", "C", "E"], {"D": flat(turned(D)), "C": flat(C), "E": flat(turned(A))})
+
+
+def small(M):
+    x, w = [random.gauss(0, 1) for _ in range(M * 48)], [0.0] * 5
+    X, Y, R, C, S = rows(x, 48), [], [], [], []
+    for m in range(0, M, 10):
+        down, across = [sum(row) for row in X[m:m + 10]], [max(column) for column in turned(X[m:m + 10])]
+        Y += [(v - d) * a + sum(down) for row, d in zip(X[m:m + 10], down) for v, a in zip(row, across)]
+        R, C, S = R + down, C + across, S + [sum(down)]
+    tensors = {"X": ("f32", [M, 48], x), "W": ("f32", [5], w), "Y": empty("f32", M, 48), "R": empty("f32", M, 1),
+               "C": empty("f32", tiles(M, 10), 48), "S": empty("f32", tiles(M, 10), 1)}
+    return Case("small", [M], tiles(M, 10), tensors, ["Y", "R", "C", "S"], {"Y": Y, "R": R, "C": C, "S": S}, 2 ** -12)
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
-            linked(65, [2, -1, 3, -1, 1], [0, -1, 4]), early(129, 72, 136, [0, 2, 0, 2, 1, 0, 0, 0, 0]), eight_blocks(2)]
+            linked(65, [2, -1, 3, -1, 1], [0, -1, 4]), early(129, 72, 136, [0, 2, 0, 2, 1, 0, 0, 0, 0]), eight_blocks(2),
+            alibi(1, 136, [0, 1, 0]), unroll2(66, 72, 200), unroll2(66, 72, 136, "rotated"), stored_up(40, 72), two_boxes(136, 72),
+            two_swizzles(66, 40, 72), turned_round(72, 40, 72), small(20)]
 
 
 def cases():

@@ -379,6 +379,17 @@ static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t ad
   return device_write(bench_gpu_device(t->gpu), address, indices->data, indices->bytes, error);
 }
 
+/* Scales of blocks, which are few beside what they scale: drawn here, since any byte would be any power of two. */
+static bool fill_powers(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
+                        GError **error)
+{
+  int64_t extent = (int64_t)bench_tensor_bytes(tensor);
+  g_autoptr(Tensor) powers = tensor_new(tensor->name, tensor->type, 1, &extent, error);
+  if (!powers) return false;
+  tensor_fill_random(powers, set, tensor->index, 1);
+  return device_write(bench_gpu_device(t->gpu), address, powers->data, powers->bytes, error);
+}
+
 static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
                         GError **error)
 {
@@ -390,7 +401,10 @@ static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t add
   int64_t slots = append_slots(tensor);
   int64_t n = slots ? slots : number_class(tensor->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(tensor);
   if (n || graph_groups_reader(tensor)) return fill_indices(t, tensor, address, set, n, error);
-  return bench_gpu_fill(t->gpu, address, tensor->type, bytes / number_bytes(tensor->type),
+  if (tensor->type == NUMBER_E8M0) return fill_powers(t, tensor, address, set, error);
+  NumberType type =
+      number_is_packed(tensor->type) ? NUMBER_U8 : tensor->type; /* every byte is two elements */
+  return bench_gpu_fill(t->gpu, address, type, bytes / number_bytes(type),
                         set * t->c->graph->n_tensors + tensor->index + 1, error);
 }
 

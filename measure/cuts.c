@@ -481,7 +481,7 @@ static void cut_shape(const Sample *sample, GraphNode *node)
 /* What is left of a constant's elements, before its extents are cut. */
 static void cut_constant(const Sample *sample, GraphTensor *tensor)
 {
-  unsigned size = number_bytes(tensor->type), rank = tensor->rank;
+  unsigned rank = tensor->rank;
   size_t n = 1;
   bool any = false;
   for (unsigned d = 0; d < rank; d++) {
@@ -490,7 +490,7 @@ static void cut_constant(const Sample *sample, GraphTensor *tensor)
     any |= cut != NULL;
   }
   if (!any || !tensor->data) return;
-  uint8_t *data = arena_new_array(sample->graph->arena, uint8_t, n * size);
+  uint8_t *data = arena_new_array(sample->graph->arena, uint8_t, number_bytes_of(tensor->type, n));
   const Symbolic **values = arena_new_array(sample->graph->arena, const Symbolic *, n);
   for (size_t i = 0; i < n; i++) {
     size_t rest = i, at = 0, stride = 1;
@@ -500,7 +500,7 @@ static void cut_constant(const Sample *sample, GraphTensor *tensor)
       at += (cut ? (size_t)cut->places[rest % all] : rest % all) * stride;
       rest /= all;
     }
-    memcpy(data + i * size, (const uint8_t *)tensor->data + at * size, size);
+    number_set_bits(tensor->type, number_get_bits(tensor->type, tensor->data, at), data, i);
     if (tensor->values) values[i] = tensor->values[at];
   }
   tensor->data = data;

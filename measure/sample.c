@@ -59,7 +59,7 @@ static void plan_gather(Gather *g, const Sample *sample, const GraphTensor *whol
 {
   int64_t widest = 0;
   g->rank = whole->rank;
-  g->size = number_bytes(whole->type);
+  g->size = number_is_packed(whole->type) ? 0 : number_bytes(whole->type);
   g->slow = -1;
   for (unsigned i = 0; i < g->rank; i++) {
     g->cuts[i] = sample_cut(sample, whole, i);
@@ -85,6 +85,20 @@ static uint8_t *gather_axes(const Gather *g, unsigned axis, const uint8_t *from,
   for (int64_t i = 0; i < n; i++)
     to = gather_axes(g, axis + 1, from + (cut ? cut->places[i] : i) * g->strides[axis] * g->size, to);
   return to;
+}
+
+/* The same of elements that share bytes: element `at` of all, element *n of what is left. */
+static void gather_packed(const Gather *g, NumberType type, unsigned axis, int64_t at, const uint8_t *from,
+                          uint8_t *to, uint64_t *n)
+{
+  if (axis == g->rank) {
+    number_set_bits(type, number_get_bits(type, from, (uint64_t)at), to, (*n)++);
+    return;
+  }
+  const Cut *cut = g->cuts[axis];
+  int64_t extent = cut ? cut->n : g->shape[axis];
+  for (int64_t i = 0; i < extent; i++)
+    gather_packed(g, type, axis + 1, at + (cut ? cut->places[i] : i) * g->strides[axis], from, to, n);
 }
 
 /* The slow axis comes first in a tensor whose rows lie one behind the other; one that lies the other way
@@ -174,10 +188,15 @@ Tensor *sample_read(const Sample *sample, const BenchTensors *tensors, unsigned 
   const Cut *cut = rows ? sample_cut(sample, rows, rows->rank - 2) : NULL;
   if (cut) return read_groups(grouped, cut, device, address, to, error) ? g_steal_pointer(&to) : NULL;
   plan_gather(&g, sample, whole);
-  if (g.slow >= 0) return gather_slices(&g, device, address, to, error) ? g_steal_pointer(&to) : NULL;
+  if (g.size && g.slow >= 0)
+    return gather_slices(&g, device, address, to, error) ? g_steal_pointer(&to) : NULL;
   uint64_t bytes = bench_tensor_bytes(whole);
   g_autofree uint8_t *memory = g_malloc(bytes + 1);
   if (!device_read(device, memory, address, bytes, error)) return NULL;
-  gather_axes(&g, 0, memory, to->data);
+  uint64_t gathered = 0;
+  if (g.size)
+    gather_axes(&g, 0, memory, to->data);
+  else
+    gather_packed(&g, whole->type, 0, 0, memory, to->data, &gathered);
   return g_steal_pointer(&to);
 }

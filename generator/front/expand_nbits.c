@@ -5,7 +5,9 @@
  *   scales      [N, blocks] or [N * blocks]
  *   zero_points [N, bytes], packed as B is and each row from a whole byte on; absent: half of what the bits can tell
  *
- * Of 8 bits B lies as DequantizeLinear wants it, which joins the product. Others are taken apart to bytes by kernels in front. */
+ * Of 8 bits B lies as DequantizeLinear wants it. Others are taken apart to bytes by kernels in front; but of 8 and 4 bits a product
+ * reads B, scales and zero points where they lie (GraphPacked). With g_idx each number along k has the scale and zero point of a
+ * block of its own. */
 #include "generator/front/expand_microsoft.h"
 
 enum { A, B, SCALES, ZEROS, GROUPS, BIAS };
@@ -144,11 +146,37 @@ static GraphTensor *product(const Weights *w, GraphTensor *a, GraphTensor *b)
   return a->rank == 2 ? y : expand_reshape(x, "product", y, shape, a->rank);
 }
 
+/* What a product may read in place of what is taken apart. */
+static void note_packed(const Weights *w, GraphTensor *weights)
+{
+  GraphTensor *given = expand_input(w->x, ZEROS);
+  if (expand_failed(w->x) || !weights->blocks || w->bits == 2) return;
+  const NumberType type = w->bits == 4 ? NUMBER_U4 : NUMBER_U8;
+  GraphBlocks *blocks = arena_memdup(expand_arena(w->x), weights->blocks, sizeof *weights->blocks);
+  blocks->x_in = (GraphPacked){expand_input(w->x, B), type, w->blocks * w->size};
+  blocks->scale_in = (GraphPacked){expand_input(w->x, SCALES), expand_input(w->x, SCALES)->type, w->blocks};
+  int64_t each = 8 / w->bits, bytes = (w->blocks + each - 1) / each;
+  if (given)
+    blocks->zero_in = (GraphPacked){given, type, bytes * each};
+  else
+    blocks->zero = expand_number(w->x, "middle", type, (double)(1u << (w->bits - 1)));
+  weights->blocks = blocks;
+}
+
+/* The scale or zero point of each number along k, by the block that it names. */
+static GraphTensor *by_groups(const Weights *w, const char *part, GraphTensor *of_blocks)
+{
+  return expand_node(w->x, &(ExpandNode){ONNX_Gather,
+                                         part,
+                                         2,
+                                         {of_blocks, expand_input(w->x, GROUPS)},
+                                         .attributes = {{"axis", 1}}});
+}
+
 void expand_matmul_nbits(Expansion *x)
 {
   Weights w = {.x = x};
   GraphTensor *a = expand_input(x, A);
-  expand_refuse_input(x, GROUPS, "g_idx");
   expand_refuse_flag(x, "weight_prepacked");
   if (!a->rank)
     expand_refuse(x, ERROR_INPUT, A, "rank", NULL, "MatMulNBits takes rows of K elements: `%s` has none",
@@ -161,10 +189,18 @@ void expand_matmul_nbits(Expansion *x)
   GraphTensor *scales = as_matrix(&w, "scales", expand_input(x, SCALES), w.blocks), *zero = zeros(&w);
   if (expand_failed(x)) return;
   if (a->type == NUMBER_TF32) scales = expand_cast(x, "scales", scales, NUMBER_F32);
+  const bool groups = expand_input(x, GROUPS);
+  if (groups && !fits(&w, GROUPS, "g_idx", NUMBER_S32, w.depth)) return;
+  if (groups) {
+    scales = by_groups(&w, "group_scales", scales);
+    zero = by_groups(&w, "group_zeros", zero);
+    if (expand_failed(x)) return;
+  }
   GraphTensor *b = expand_node(x, &(ExpandNode){ONNX_DequantizeLinear,
                                                 "weights",
                                                 3,
                                                 {numbers, scales, zero},
-                                                .attributes = {{"axis", 1}, {"block_size", w.size}}});
+                                                .attributes = {{groups ? NULL : "axis", 1}, {"block_size", w.size}}});
+  if (!groups) note_packed(&w, b);
   expand_give(x, 0, product(&w, a, expand_cast(x, "weights", b, a->type)));
 }

@@ -18,11 +18,20 @@ typedef struct GraphNode GraphNode;
 
 typedef enum { TENSOR_INPUT, TENSOR_CONSTANT, TENSOR_COMPUTED } GraphTensorKind;
 
+/* A matrix of elements of a type that lie in a dense tensor of any shape, and of another type of which each byte is theirs: so many
+ * of them from row to row. `of`: NULL: nothing of that kind is known. */
+typedef struct GraphPacked {
+  const struct GraphTensor *of;
+  NumberType type;
+  int64_t row;
+} GraphPacked;
+
 /* What a tensor is known to be: x, each element times the scale of its block. A dimension's index divided by its `sizes` is
  * the scale's (1: an index has its own). */
 typedef struct GraphBlocks {
   struct GraphTensor *x, *scale, *zero; /* of the same rank; zero: of integers, subtracted before; NULL: 0 */
   int64_t sizes[GRAPH_MAX_RANK];
+  GraphPacked x_in, scale_in, zero_in; /* where x, scale and zero come out of, for who reads them there */
 } GraphBlocks;
 
 typedef struct GraphTensor {

@@ -118,6 +118,41 @@ static void set_inputs(Taking *at, GraphNode *product, GraphTensor *const quanti
   product->n_inputs = PRODUCT_SCALES + (zero ? 3 : 2);
 }
 
+static bool is_row_major(const Arena *arena, const GraphTensor *tensor)
+{
+  const Symbolic *stride = symbolic_constant((Arena *)arena, 1);
+  for (unsigned d = tensor->rank; d-- > 0;) {
+    if (!symbolic_same(tensor->strides[d], stride)) return false;
+    stride = symbolic_mul((Arena *)arena, stride, tensor->shape[d]);
+  }
+  return true;
+}
+
+/* A tensor of the graph's inputs or constants in another shape is a view of that. */
+static GraphTensor *unreshaped(const Taking *at, GraphTensor *tensor)
+{
+  const GraphTensor *source = tensor;
+  while (source && source->producer && operator_keeps_order(source->producer->op))
+    source = source->producer->inputs[0];
+  if (source == tensor || source->producer || !is_row_major(at->fuser->arena, source)) return tensor;
+  GraphTensor *view = view_of(at->fuser, source, tensor->rank);
+  memcpy(view->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+  memcpy(view->strides, tensor->strides, tensor->rank * sizeof *tensor->strides);
+  return view;
+}
+
+/* The tensor where it lies in another, or else itself. */
+static GraphTensor *read_in(const Taking *at, GraphTensor *tensor, const GraphPacked *in)
+{
+  if (!in->of || in->of->producer || !is_row_major(at->fuser->arena, in->of)) return unreshaped(at, tensor);
+  GraphTensor *view = view_of(at->fuser, in->of, 2);
+  view->type = in->type;
+  memcpy(view->shape, tensor->shape, 2 * sizeof *tensor->shape);
+  view->strides[0] = symbolic_constant(at->fuser->arena, in->row);
+  view->strides[1] = symbolic_constant(at->fuser->arena, 1);
+  return view;
+}
+
 /* What is reshaped has become a view where it is read; those who only know what a tensor is made of do not know of it. */
 static bool is_reshaped(const GraphTensor *tensor)
 {
@@ -148,12 +183,14 @@ static bool find_weights(Taking *at, const GraphNode *product, Weights *weights,
   const GraphNode *node = dequantizing(at, operand);
   *weights = (Weights){.blocks = operand->blocks};
   if (!is_half(product->inputs[0]->type) || (!weights->blocks && !node)) return false;
-  weights->x = as_stored(weights->blocks ? weights->blocks->x : node->inputs[0]);
+  const GraphBlocks *blocks = weights->blocks;
+  weights->x = as_stored(blocks ? blocks->x : node->inputs[0]);
+  if (blocks) weights->x = read_in(at, weights->x, &blocks->x_in);
   if (number_bits(weights->x->type) > 8 || weights->x->type == NUMBER_BOOL) return false;
   bool floats = number_class(weights->x->type) == NUMBER_FLOAT;
-  if (weights->blocks) {
-    weights->scale = as_stored(weights->blocks->scale);
-    weights->zero = floats ? NULL : as_stored(weights->blocks->zero);
+  if (blocks) {
+    weights->scale = read_in(at, as_stored(blocks->scale), &blocks->scale_in);
+    weights->zero = floats || !blocks->zero ? NULL : read_in(at, as_stored(blocks->zero), &blocks->zero_in);
     if (!is_reshaped(weights->x) && !is_reshaped(weights->scale) && !is_reshaped(weights->zero)) return true;
     *why = "they, or their scales or zero points, are reshaped";
     return false;
@@ -263,9 +300,10 @@ static void drop_unread(Taking *at)
   }
   for (unsigned i = at->nodes->len; i-- > 0;) {
     const GraphNode *node = at->nodes->pdata[i];
-    bool passes =
-        node->op->id == ONNX_DequantizeLinear || node->op->id == ONNX_Cast || operator_keeps_order(node->op);
-    if (!passes || node->outputs[0]->is_output || readers[node->outputs[0]->index]) continue;
+    bool needed = false;
+    for (unsigned j = 0; j < node->n_outputs && !needed; j++)
+      needed = node->outputs[j] && (node->outputs[j]->is_output || readers[node->outputs[j]->index]);
+    if (needed) continue;
     for (unsigned j = 0; j < node->n_inputs; j++)
       if (node->inputs[j]) readers[node->inputs[j]->index]--;
     g_ptr_array_remove_index(at->nodes, i);

@@ -153,6 +153,22 @@ static char *shape_text(unsigned rank, const int64_t *shape)
   return g_string_free(text, FALSE);
 }
 
+/* Files know elements of 4 bits, and powers of two, as bytes too, whatever their shape. */
+static bool take_bytes(Tensor *tensor, NumberType type, unsigned rank, const int64_t *shape)
+{
+  size_t n = 1;
+  if (tensor->type != NUMBER_U8 || !(number_is_packed(type) || type == NUMBER_E8M0) || rank > TENSOR_MAX_RANK)
+    return false;
+  for (unsigned i = 0; i < rank; i++)
+    if (shape[i] < 0 || __builtin_mul_overflow(n, (size_t)shape[i], &n)) return false;
+  if (number_bytes_of(type, n) != tensor->bytes) return false;
+  tensor->type = type;
+  tensor->rank = rank;
+  tensor->n = n;
+  if (rank) memcpy(tensor->shape, shape, rank * sizeof *shape);
+  return true;
+}
+
 bool tensor_check(Tensor *tensor, NumberType type, unsigned rank, const int64_t *shape, GError **error)
 {
   bool storage = tensor->type == type || (tensor->type == NUMBER_F32 && type == NUMBER_TF32);
@@ -163,6 +179,7 @@ bool tensor_check(Tensor *tensor, NumberType type, unsigned rank, const int64_t 
     tensor->type = type;
     return true;
   }
+  if (take_bytes(tensor, type, rank, shape)) return true;
   g_autofree char *have = shape_text(tensor->rank, tensor->shape), *want = shape_text(rank, shape);
   error_set(error, ERROR_INPUT, NULL, "tensor", NULL, "tensor `%s` is %s %s, but %s %s is needed",
             tensor->name, number_name(tensor->type), have, number_name(type), want);

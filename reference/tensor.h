@@ -51,6 +51,6 @@ GPtrArray *tensors_load(const char *path, GError **error);
 /* Written aside, then renamed. */
 bool tensors_save(GPtrArray *tensors, const char *path, GError **error);
 bool tensor_save_npy(const Tensor *tensor, const char *path, GError **error);
-/* The same data under another type of the same storage (f32 as tf32), and of the shape wanted; ERROR_INPUT
+/* The same data under another type of the same storage (f32 as tf32; bytes as elements of 4 bits, or as e8m0, in any shape), and of the shape wanted; ERROR_INPUT
  * says what differs. */
 bool tensor_check(Tensor *tensor, NumberType type, unsigned rank, const int64_t *shape, GError **error);

@@ -166,11 +166,9 @@ static void note_packed(const Weights *w, GraphTensor *weights)
 /* The scale or zero point of each number along k, by the block that it names. */
 static GraphTensor *by_groups(const Weights *w, const char *part, GraphTensor *of_blocks)
 {
-  return expand_node(w->x, &(ExpandNode){ONNX_Gather,
-                                         part,
-                                         2,
-                                         {of_blocks, expand_input(w->x, GROUPS)},
-                                         .attributes = {{"axis", 1}}});
+  return expand_node(
+      w->x, &(ExpandNode){
+                ONNX_Gather, part, 2, {of_blocks, expand_input(w->x, GROUPS)}, .attributes = {{"axis", 1}}});
 }
 
 void expand_matmul_nbits(Expansion *x)
@@ -196,11 +194,12 @@ void expand_matmul_nbits(Expansion *x)
     zero = by_groups(&w, "group_zeros", zero);
     if (expand_failed(x)) return;
   }
-  GraphTensor *b = expand_node(x, &(ExpandNode){ONNX_DequantizeLinear,
-                                                "weights",
-                                                3,
-                                                {numbers, scales, zero},
-                                                .attributes = {{groups ? NULL : "axis", 1}, {"block_size", w.size}}});
+  GraphTensor *b =
+      expand_node(x, &(ExpandNode){ONNX_DequantizeLinear,
+                                   "weights",
+                                   3,
+                                   {numbers, scales, zero},
+                                   .attributes = {{groups ? NULL : "axis", 1}, {"block_size", w.size}}});
   if (!groups) note_packed(&w, b);
   expand_give(x, 0, product(&w, a, expand_cast(x, "weights", b, a->type)));
 }

@@ -181,6 +181,18 @@ static bool refuse_index(Inference *at, const List *list, unsigned i)
                       "an index of Slice that may be negative or not is not supported: %s", text);
 }
 
+/* Of a slice from a number of places before the end up to the end: so many, or what there is. NULL: it is none. That the last one of a
+ * dimension is one at most would not follow from its first and its end. */
+static const Symbolic *last_ones(const Inference *at, const Symbolic *start, const Symbolic *last,
+                                 const Symbolic *extent)
+{
+  int64_t number;
+  if (!symbolic_is_constant(start, &number) || number >= 0 || number < -SYMBOLIC_DIMENSION_MAX ||
+      !symbolic_same(last, extent))
+    return NULL;
+  return infer_smaller(at->graph, extent, symbolic_constant(at->graph->arena, -number));
+}
+
 /* Indices start, start + step, ... before the end of one dimension: entry i of the lists. */
 static bool take_slice(Inference *at, const SliceLists *lists, unsigned i, unsigned axis, Shape *shape)
 {
@@ -196,7 +208,9 @@ static bool take_slice(Inference *at, const SliceLists *lists, unsigned i, unsig
   const Symbolic *span = back ? symbolic_sub(arena, first, last) : symbolic_sub(arena, last, first);
   /* no dimension has more elements, and so many can be negated */
   int64_t stride = CLAMP(step, -SYMBOLIC_DIMENSION_MAX, SYMBOLIC_DIMENSION_MAX);
-  span = at_least(at, span, 0);
+  const Symbolic *known =
+      back ? NULL : last_ones(at, entry_of(at, &lists->starts, i), last, shape->dims[axis]);
+  span = known ? known : at_least(at, span, 0);
   if (stride != 1 && stride != -1)
     span = symbolic_ceil_div(arena, span, symbolic_constant(arena, back ? -stride : stride));
   node->firsts[axis] = first;

@@ -346,6 +346,15 @@ static bool rows_take_batch(const Space *space, const FusedGemm *gemm, unsigned 
   return b_stays && (!symbolic_equals(space->dims[m], 1) || symbolic_equals(gemm->a_k, 1));
 }
 
+/* Batches of a row at most each are so many rows, though nobody knows whether there is one: they step as the batches do. */
+static bool is_row_at_most(const Program *program, const Space *space, const FusedGemm *gemm, unsigned m)
+{
+  int64_t least = 0, most = INT64_MAX;
+  if (program->facts) symbolic_range(space->dims[m], program->facts, &least, &most);
+  return least >= 0 && most <= 1 && symbolic_equals(space->strides[m - 1][gemm->b], 0) &&
+         symbolic_equals(gemm->a_k, 1);
+}
+
 static bool settle(const Product *at, Space *space)
 {
   const Program *program = at->program;
@@ -360,9 +369,13 @@ static bool settle(const Product *at, Space *space)
   gemm->n_batch = at->groups.kind ? batches : space_merge(arena, space, 0, batches);
   /* Batches that B does not have are more rows, where everything walks on evenly. B has stride 0 along M. */
   unsigned m = gemm->n_batch;
-  if (m && !at->groups.kind && rows_take_batch(space, gemm, m) &&
-      space_merge(arena, space, m - 1, m + 1) == 1)
+  if (m && !at->groups.kind && is_row_at_most(program, space, gemm, m)) {
+    space_absorb(arena, space, m - 1);
     gemm->n_batch--;
+  } else if (m && !at->groups.kind && rows_take_batch(space, gemm, m) &&
+             space_merge(arena, space, m - 1, m + 1) == 1) {
+    gemm->n_batch--;
+  }
   if (gemm->n_batch < m) gemm->a_m = space->strides[gemm->n_batch][gemm->a];
   gemm->m = space->dims[gemm->n_batch];
   gemm->n = space->dims[gemm->n_batch + 1];

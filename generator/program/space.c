@@ -61,6 +61,12 @@ unsigned space_merge(Arena *arena, Space *space, unsigned first, unsigned last)
   return last - first;
 }
 
+void space_absorb(Arena *arena, Space *space, unsigned at)
+{
+  space->dims[at] = symbolic_mul(arena, space->dims[at], space->dims[at + 1]);
+  remove_dim(space, at + 1);
+}
+
 void space_insert(Arena *arena, Space *space, unsigned at)
 {
   for (unsigned i = space->rank; i > at; i--) {

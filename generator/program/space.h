@@ -18,5 +18,7 @@ void space_init(Arena *arena, Space *space, unsigned rank, const Symbolic *const
 /* Drops dims of extent 1 and merges adjacent ones within first .. last (exclusive) wherever every operand
  * allows it. Returns how many are left of them. */
 unsigned space_merge(Arena *arena, Space *space, unsigned first, unsigned last);
+/* Dim `at + 1` has one place at most: dim `at` has the places of both. */
+void space_absorb(Arena *arena, Space *space, unsigned at);
 /* One dim, of extent 1 if there is none. */
 void space_insert(Arena *arena, Space *space, unsigned at);

@@ -72,15 +72,9 @@ static RowTile tile_of(const Problem *problem, unsigned rows, unsigned cols, uns
   return tile;
 }
 
-/* One reduction leaves one value of each row, and nothing else comes out. */
-static bool is_alone(const FusedOperator *op)
-{
-  return row_of(op)->reduction && row_of(op)->n_reductions == 1;
-}
-
 bool row_program_streams(const FusedOperator *op)
 {
-  if (!is_alone(op)) return false;
+  if (!row_of(op)->reduction || row_of(op)->n_reductions != 1) return false;
   switch (row_of(op)->reductions[0].reduction) {
   case REDUCTION_SUM:
   case REDUCTION_MEAN:
@@ -303,10 +297,12 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
                              bits);
 }
 
-/* Neighbouring rows that lie side by side, of which nothing is left but values: threads read them together. */
+/* Neighbouring rows lie side by side: threads read them together, a chunk of their elements at a time in each phase. Several
+ * reductions of such rows, of which nothing else comes out, are divided among more blocks one by one. */
 static bool lies_across(const FusedOperator *op)
 {
-  return is_alone(op) && !row_of(op)->group && choose_rows_lie_across(op);
+  const FusedRow *row = row_of(op);
+  return !row->group && (!row->reduction || row->n_reductions == 1) && choose_rows_lie_across(op);
 }
 
 const char *row_program_refuse(const Problem *problem)

@@ -41,14 +41,14 @@ bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *
   return steps[0] <= 1 && steps[1] <= 1;
 }
 
-/* Reductions that have a template of their own take rows in groups: within each they are evenly spaced, and so are these. */
+/* Reductions and softmax take rows in groups: within each they are evenly spaced, and so are these. */
 static bool walks_groups(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
 {
-  bool simple = node->op->id == ONNX_ReduceSum || node->op->id == ONNX_ReduceMean ||
-                node->op->id == ONNX_ReduceMax || node->op->id == ONNX_ReduceMin;
+  bool takes = node->op->shape_rule == SHAPE_RULE_REDUCE || node->op->id == ONNX_Softmax ||
+               node->op->id == ONNX_LogSoftmax;
   unsigned steps[2];
   count_steps(fuser, tensor, node, steps);
-  return simple && steps[0] <= 2 && steps[1] <= 1;
+  return takes && steps[0] <= 2 && steps[1] <= 1;
 }
 
 /* A scale or bias has dims among the rows. */
@@ -99,7 +99,9 @@ static GraphNode *move_result(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *result = node->outputs[0];
   Arena *arena = fuser->arena;
-  if (node->op->shape_rule == SHAPE_RULE_REDUCE || fuser_walks_rows(fuser, result, node)) return NULL;
+  if (node->op->shape_rule == SHAPE_RULE_REDUCE || fuser_walks_rows(fuser, result, node) ||
+      walks_groups(fuser, result, node))
+    return NULL;
   GraphTensor *rows = fuser_make_copy(fuser, node, result, result->shape, result->rank, result->rank - 1, 1);
   lay_out_rows(arena, rows, node->axes);
   rows->producer = node;

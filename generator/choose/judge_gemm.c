@@ -101,10 +101,20 @@ static double odd_clocks(const Problem *problem, int64_t m, bool bounded, unsign
   return direct;
 }
 
+/* What else the kernels in its place would compute: one of two products, or one of weights that are wide already. */
+static Problem plain_product(const Problem *problem)
+{
+  Problem plain = *problem;
+  FusedGemm *gemm;
+  plain.op = gemm_copy(problem->arena, problem->op, &gemm);
+  gemm->dual = gemm->narrow = false;
+  plain.turned = gemm_transposed(problem->arena, plain.op);
+  return plain;
+}
+
 /* Two products: one kernel or two? */
 static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
 {
-  const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
   bool bounded, group = gemm_group_possible(problem);
   int64_t m = priced_rows(problem, &bounded);
@@ -112,11 +122,7 @@ static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
     verdict_refuse(verdict, "no matrix product that the description lists takes their types");
     return;
   }
-  Problem single = *problem;
-  FusedGemm *gemm;
-  single.op = gemm_copy(problem->arena, op, &gemm);
-  gemm->dual = false;
-  single.turned = gemm_transposed(problem->arena, single.op);
+  const Problem single = plain_product(problem);
   double together = tiles_clocks(problem, group, m, bounded);
   double apart = 2 * tiles_clocks(&single, group, m, bounded) + model->next_kernel;
   if (together < 0) {
@@ -146,11 +152,7 @@ static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
     return;
   }
   if (problem->gpu->memory_bandwidth <= 0) return;
-  Problem wide = *problem;
-  FusedGemm *gemm;
-  wide.op = gemm_copy(problem->arena, problem->op, &gemm);
-  gemm->narrow = false;
-  wide.turned = gemm_transposed(problem->arena, wide.op);
+  const Problem wide = plain_product(problem);
   double weights = (double)choose_typical(problem, of->n) * (double)choose_typical(problem, of->k);
   for (unsigned i = 0; i < of->n_batch; i++)
     if (!symbolic_equals(of->b_batch[i], 0)) weights *= (double)choose_typical(problem, problem->op->dims[i]);

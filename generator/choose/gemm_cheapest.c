@@ -74,7 +74,8 @@ GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t 
                                         .cluster_m = 1,
                                         .cluster_n = 1,
                                         .split_k = 1,
-                                        .swapped = gemm_of(chooser->problem->op)->narrow},
+                                        .swapped = gemm_of(chooser->problem->op)->narrow,
+                                        .most_stages = group ? LEAST_STAGES : 0},
                         true);
 }
 

@@ -11,8 +11,7 @@ const char *gemm_variant_template(const FusedGemm *gemm)
   return gemm->scaled ? "gemm_blocks" : gemm->narrow ? "gemm_narrow" : gemm->dual ? "gemm_dual" : "gemm";
 }
 
-#define WIDEST_COPY  16 /* bytes, of a thread */
-#define LEAST_STAGES 2
+#define WIDEST_COPY 16 /* bytes, of a thread */
 
 unsigned gemm_wide_copy(const Problem *problem, bool group)
 {

@@ -2,6 +2,8 @@
 #pragma once
 #include "generator/choose/gemm_candidate.h"
 
+#define LEAST_STAGES 2 /* slots of a ring */
+
 /* The template of tiles as they stand (swap-AB may have another). */
 const char *gemm_variant_template(const FusedGemm *gemm);
 /* Bytes that addresses and strides of both operands are multiples of where copies are wide. */

@@ -560,12 +560,14 @@ static void load_out_of_turn(Choice *choice)
 {
   for (unsigned i = 0; i < choice->channels->len; i++) {
     const IrOp *channel = choice->channels->pdata[i];
+    unsigned before = choice->fills->len;
     if (channel_in_turn(choice->kernel, channel)) continue;
-    for (unsigned j = choice->fills->len; j-- > 0;) {
+    for (unsigned j = before; j-- > 0;) {
       IrOp *fill = choice->fills->pdata[j], *filled = NULL;
       if (ir_slot_of(choice->kernel, fill->operands[0], &filled) && filled == channel)
         fill_by_value(choice, fill);
     }
+    if (choice->fills->len == before) continue; /* filled with values as it is */
     ir_remark(choice->context,
               "@%s: tiles are loaded and put into slots, which are not filled and taken in turn",
               channel->symbol);

@@ -413,12 +413,41 @@ def small(M):
     return Case("small", [M], tiles(M, 10), tensors, ["Y", "R", "C", "S"], {"Y": Y, "R": R, "C": C, "S": S}, 2 ** -12)
 
 
+def mla(S, T):
+    q, k = operand(S, 192, deviation=0.3), operand(T, 192, deviation=0.3)
+    Q, K = rows(wide(q[2]), 192), rows(wide(k[2]), 192)
+    P = [[2 ** (s - max(row)) for s in row] for row in times(Q, K)]
+    return Case("mla", [S, T], tiles(S, 64), {"Q": q, "K": k, "O": empty("bf16", S, 128)}, ["O"],
+                {"O": flat(weighted(P, [row[:128] for row in K]))})
+
+
+def xent(M, V, K):
+    x, w, label = operand(M, K), operand(V, K), [random.randrange(V) for _ in range(M)]
+    logits = times(rows(wide(x[2]), K), rows(wide(w[2]), K))
+    label[::3] = [row.index(max(row)) for row in logits[::3]]
+    loss = [math.log(sum(map(math.exp, row))) - row[l] for row, l in zip(logits, label)]
+    tensors = {"X": x, "W": w, "label": ("s32", [M, 1], label), "loss": empty("f32", M, 1), "hit": empty("f32", M, 1)}
+    return Case("xent", [M, V, K], 2, tensors, ["loss", "hit"],
+                {"loss": loss, "hit": [float(row[l] >= max(row)) for row, l in zip(logits, label)]}, 2 ** -10)
+
+
+def quant_out(M, N, K):
+    a, b, D, S = operand(M, K), operand(N, K), [], []
+    for row in times(rows(wide(a[2]), K), rows(wide(b[2]), K)):
+        for part in rows(row, 32):
+            S.append(max(map(abs, part)) / 127)
+            D += [v / S[-1] for v in part]
+    tensors = {"A": a, "B": b, "D": ("s8", [M, N], [0] * (M * N)), "S": empty("f32", M, N // 32)}
+    return Case("quant_out", [M, N, K], 2, tensors, ["D"], {"D": D}, 0.51) # rounded to integers
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
             linked(65, [2, -1, 3, -1, 1], [0, -1, 4]), early(129, 72, 136, [0, 2, 0, 2, 1, 0, 0, 0, 0]), eight_blocks(2),
             alibi(1, 136, [0, 1, 0]), unroll2(66, 72, 200), unroll2(66, 72, 136, "rotated"), stored_up(40, 72), two_boxes(136, 72),
-            two_swizzles(66, 40, 72), turned_round(72, 40, 72), small(20)]
+            two_swizzles(66, 40, 72), turned_round(72, 40, 72), small(20), mla(65, 70),
+            xent(65, 136, 40), quant_out(65, 128, 40)]
 
 
 def cases():

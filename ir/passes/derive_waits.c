@@ -135,14 +135,15 @@ static void wait_at(IrOp *op, void *data)
  */
 static void wait_copies(Waits *waits, IrRegion *region)
 {
-  int64_t ahead = 0;
+  int64_t ahead = 0; /* groups */
+  unsigned each = 1; /* of them of one slot: more than one where other copies stand between async ones */
   bool draining = false, meet = copies_meet(region);
   for (IrOp *op = region->first; op; op = op->next) {
     if (op->code == OP_SYNC && draining) {
       wait_before_sync(waits, op, 0);
       draining = false;
     } else if (op->code == OP_SYNC && ahead) {
-      wait_before_sync(waits, op, MAX(0, ahead - 1));
+      wait_before_sync(waits, op, MAX(0, ahead - each));
     }
     draining |= meet && commit_here(waits, op);
     if (op->code != OP_FOR) continue;
@@ -150,7 +151,8 @@ static void wait_copies(Waits *waits, IrRegion *region)
     if (body->first && body->first->code != OP_SYNC && copies_meet(body)) continue; /* seen to by itself */
     unsigned runs = commit_copies(waits, body);
     if (!runs) continue;
-    Meeting meeting = {waits, MAX(0, ahead - 1), false};
+    each = runs;
+    Meeting meeting = {waits, MAX(0, ahead - each), false};
     ir_region_visit(body, wait_at, &meeting);
     if (!meeting.meets) {
       ahead += ir_trip_count(op) * runs;

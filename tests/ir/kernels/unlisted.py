@@ -441,13 +441,22 @@ def quant_out(M, N, K):
     return Case("quant_out", [M, N, K], 2, tensors, ["D"], {"D": D}, 0.51) # rounded to integers
 
 
+def mixed_copies(M, K):
+    a, b, c = operand(M, K), operand(128, K), operand(64, K)
+    A, B, C = (rows(wide(t[2]), K) for t in (a, b, c))
+    s, t = times(A, B), times(A, C)
+    wanted = {"D": flat([[v + sum(q) for v in p] for p, q in zip(s, t)]), "E": flat([[v * max(p) for v in q] for p, q in zip(s, t)])}
+    tensors = {"A": a, "B": b, "C": c, "D": empty("f32", M, 128), "E": empty("bf16", M, 64)}
+    return Case("mixed_copies", [M, K], 2, tensors, ["D", "E"], wanted, 2 ** -6)
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
             linked(65, [2, -1, 3, -1, 1], [0, -1, 4]), early(129, 72, 136, [0, 2, 0, 2, 1, 0, 0, 0, 0]), eight_blocks(2),
             alibi(1, 136, [0, 1, 0]), unroll2(66, 72, 200), unroll2(66, 72, 136, "rotated"), stored_up(40, 72), two_boxes(136, 72),
             two_swizzles(66, 40, 72), turned_round(72, 40, 72), small(20), mla(65, 70),
-            xent(65, 136, 40), quant_out(65, 128, 40)]
+            xent(65, 136, 40), quant_out(65, 128, 40), mixed_copies(70, 200)]
 
 
 def cases():

@@ -1,5 +1,6 @@
 /* A case: its graph with every dimension bound, what it moves and computes. */
 #include "generator/front/append.h"
+#include "generator/front/gradient.h"
 #include "generator/front/groups.h"
 #include "measure/bench.h"
 #include <math.h>
@@ -79,19 +80,29 @@ static const GraphTensor *input_of(const GraphNode *node, unsigned i)
   return i < node->n_inputs ? node->inputs[i] : NULL;
 }
 
+/* The share of columns that rows from `moved` on see, from row + first_column (where there is a lower bound) to row + last_column (an
+ * upper one). */
+static double share_within(int64_t rows, int64_t columns, int64_t moved, int64_t first_column, bool lower,
+                           int64_t last_column, bool upper)
+{
+  double seen = 0;
+  for (int64_t row = moved; row < rows + moved; row++) {
+    int64_t first = lower ? CLAMP(row + first_column, 0, columns) : 0;
+    int64_t end = upper ? CLAMP(row + last_column + 1, 0, columns) : columns;
+    seen += (double)MAX(0, end - first);
+  }
+  return rows && columns ? seen / ((double)rows * (double)columns) : 1;
+}
+
 /* Of the scores that a Mask is given, the share that it lets be seen; bounds that are loaded hide nothing here. */
 static double seen_share(const GraphNode *mask)
 {
   const GraphTensor *scores = mask->inputs[0], *lower = input_of(mask, 1), *upper = input_of(mask, 2);
   int64_t rows = number(scores->shape[scores->rank - 2]), columns = number(scores->shape[scores->rank - 1]);
   int64_t moved = graph_attribute(mask, "diagonal")->text[0] == 'e' ? columns - rows : 0;
-  double seen = 0;
-  for (int64_t row = moved; row < rows + moved; row++) {
-    int64_t first = lower && lower->values ? CLAMP(row + number(lower->values[0]), 0, columns) : 0;
-    int64_t end = upper && upper->values ? CLAMP(row + number(upper->values[0]) + 1, 0, columns) : columns;
-    seen += (double)MAX(0, end - first);
-  }
-  return rows && columns ? seen / ((double)rows * (double)columns) : 1;
+  bool known_lower = lower && lower->values, known_upper = upper && upper->values;
+  return share_within(rows, columns, moved, known_lower ? number(lower->values[0]) : 0, known_lower,
+                      known_upper ? number(upper->values[0]) : 0, known_upper);
 }
 
 /* The Mask that stands in front of a softmax whose result the product takes (`behind`), or that takes its result; NULL. */
@@ -117,8 +128,28 @@ static double needed_share(const GraphNode *product)
   return mask ? seen_share(mask) : 1;
 }
 
+/* Products that a part of attention's gradients needs, and no other part of them: scores, and what changes with weights, are keys' (or
+ * values', where these stand alone), though other kernels compute them again. */
+static void add_gradient_flops(BenchCase *c, const GraphNode *node)
+{
+  const GraphTensor *q = node->inputs[GRADIENT_Q], *k = node->inputs[GRADIENT_K],
+                    *v = node->inputs[GRADIENT_V];
+  double depth = (double)number(q->shape[3]), width = (double)number(v->shape[3]), columns = depth;
+  int64_t left = graph_attribute(node, "left_window_size")->integer,
+          right = graph_attribute(node, "right_window_size")->integer;
+  if (graph_attribute(node, "is_causal")->integer) right = 0;
+  if (graph_gradient(node) == GRADIENT_OF_KEYS) columns = 2 * depth + width * (node->n_outputs > 1 ? 2 : 1);
+  if (graph_gradient(node) == GRADIENT_OF_VALUES) columns = width;
+  int64_t rows = number(q->shape[2]), keys = number(k->shape[2]);
+  double share = share_within(rows, keys, 0, -left, left >= 0, right, right >= 0);
+  if (c->flops == 0) c->operand = q->type;
+  c->flops += 2.0 * (double)number(q->shape[0]) * (double)number(q->shape[1]) * (double)rows * (double)keys *
+              share * columns;
+}
+
 static void add_flops(BenchCase *c, const GraphNode *node)
 {
+  if (node->op->id == ONNX_AttentionGradPart) add_gradient_flops(c, node);
   if (node->op->class_ != OPERATOR_GEMM) return;
   const GraphTensor *a = node->inputs[0];
   bool turned = !strcmp(node->op->name, "Gemm") && graph_attribute(node, "transA")->integer;

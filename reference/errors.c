@@ -496,6 +496,8 @@ static bool compute(const ReferenceCall *call, const Errors *inputs, Value *cons
              g_str_has_suffix(call->op, "Normalization");
   if (reference_is_sequences(call->op))
     return errors_of_sequences(call, inputs, outputs, n_outputs, model, results, error);
+  if (reference_is_gradient(call->op))
+    return errors_of_gradient(call, inputs, outputs, n_outputs, model, results, error);
   if (reference_is_product(call->op)) return of_product(call, inputs, outputs, model, results, error);
   if (row) return errors_of_rows(call, inputs, outputs, n_outputs, results, error);
   if (reference_is_row(call->op) && !sum && !extreme)

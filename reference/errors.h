@@ -52,6 +52,10 @@ bool errors_of_reductions(const ReferenceCall *call, const Errors *input, Value 
 bool errors_of_sequences(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                          unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error);
 
+/* AttentionGradPart: gradient.c. */
+bool errors_of_gradient(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
+                        unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error);
+
 /* How much the variance of a sum of n terms grows if some have their error in common. */
 double error_growth(const Errors *errors, double n);
 

@@ -22,6 +22,9 @@ bool reference_is_row(const char *op);                               /* the redu
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                     GError **error); /* rows.c */
 
+bool reference_is_gradient(const char *op);
+bool reference_gradient(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
+                        GError **error); /* gradient.c */
 bool reference_is_sequences(const char *op);
 bool reference_sequences(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                          GError **error); /* sequences.c */

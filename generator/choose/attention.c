@@ -102,11 +102,9 @@ static bool require_vectors(const Problem *problem, Choice *choice)
   return true;
 }
 
-/* Columns of a tile: whole steps of products; where some are added, rows that swizzle. What is added is zero. */
-static int64_t tile_width(const FusedAttention *attention, int64_t width)
+int64_t attention_tile_width(NumberType type, int64_t width)
 {
-  int64_t step = number_elements(attention->type, STEP_BYTES),
-          row = number_elements(attention->type, ROW_BYTES);
+  int64_t step = number_elements(type, STEP_BYTES), row = number_elements(type, ROW_BYTES);
   return width % step == 0 ? width : (width + row - 1) / row * row;
 }
 
@@ -155,8 +153,8 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   candidate_carry(tile, choice, NULL, NULL);
   choice_set_int(choice, "d", depth);
   choice_set_int(choice, "dv", width);
-  choice_set_int(choice, "d_tile", tile_width(attention, depth));
-  choice_set_int(choice, "dv_tile", tile_width(attention, width));
+  choice_set_int(choice, "d_tile", attention_tile_width(attention->type, depth));
+  choice_set_int(choice, "dv_tile", attention_tile_width(attention->type, width));
   choice_set_int(choice, "causal", attention->causal);
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
   if (attention->sequences.packed) {
@@ -178,9 +176,7 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
                                 candidate_words(tile, problem->arena));
 }
 
-/* Do the passes let the tile be? Sums that are alive twice, before and behind their scaling, may be too many: then all
- * passes tell. */
-static bool is_legal(const Problem *problem, Choice *choice, const char **why)
+bool attention_is_legal(const Problem *problem, Choice *choice, const char **why)
 {
   DryRuns *runs = problem->dry ? problem->dry : problem->judged;
   if (!runs) return true;
@@ -209,7 +205,7 @@ static bool settle(const Candidate *candidate, void *data)
   Candidate tile = *candidate;
   candidate_force(pick->problem, &tile); /* what --set asks for stands in any tile */
   set_tile(pick->problem, pick->choice, &tile, pick->range);
-  return pick->any || is_legal(pick->problem, pick->choice, pick->why);
+  return pick->any || attention_is_legal(pick->problem, pick->choice, pick->why);
 }
 
 /* The first tile that the passes let be; if --set wants what none of them can, the first of all, so that the message says

@@ -99,10 +99,22 @@ static void read_types(Gradient *at)
   }
 }
 
+static void check_windows(Gradient *at)
+{
+  static const char *const windows[] = {"left_window_size", "right_window_size"};
+  for (unsigned i = 0; i < 2; i++) {
+    int64_t size = graph_attribute(at->node, windows[i])->integer;
+    if (size < -1 || size > G_MAXINT32 / 2)
+      expand_refuse_attribute(at->x, ERROR_INPUT, windows[i], "-1: without end",
+                              "`%s` is a number of keys, or -1", windows[i]);
+  }
+}
+
 static void read_attributes(Gradient *at)
 {
   const GraphAttribute *scale = graph_attribute(at->node, "scale");
   int64_t depth = 1;
+  check_windows(at);
   at->cap = graph_attribute(at->node, "softcap")->number;
   if (!(at->cap >= 0))
     expand_refuse_attribute(at->x, ERROR_INPUT, "softcap", "0: none", "`softcap` is not negative");
@@ -156,24 +168,28 @@ static GraphTensor *column(Gradient *at, const char *part, GraphTensor *rows)
 
 /* ---- scores ---- */
 
-static GraphTensor *masked(Gradient *at, GraphTensor *scores)
+static void check_mask(Gradient *at)
 {
-  GraphTensor *mask = expand_input(at->x, MASK);
+  const GraphTensor *mask = expand_input(at->x, MASK);
   const Symbolic *const wanted[] = {at->keys, at->rows, at->q_heads, at->batch}, *shape[4];
-  if (!mask || expand_failed(at->x)) return scores;
+  if (!mask || expand_failed(at->x)) return;
   bool fits = mask->rank >= 1 && mask->rank <= 4;
   for (unsigned i = 0; fits && i < mask->rank; i++) {
     const Symbolic *extent = mask->shape[mask->rank - 1 - i];
     fits = symbolic_equals(extent, 1) || expand_same(at->x, extent, wanted[i]);
   }
-  if (!fits) {
-    for (unsigned i = 0; i < 4; i++)
-      shape[i] = wanted[3 - i];
-    g_autofree char *have = graph_shape_text(mask->shape, mask->rank), *want = graph_shape_text(shape, 4);
-    expand_refuse(at->x, ERROR_INPUT, MASK, "shape", "dimensions must be equal or 1, counted from the last",
-                  "the mask `%s` of shape %s does not broadcast to the scores' %s", mask->name, have, want);
-    return NULL;
-  }
+  if (fits) return;
+  for (unsigned i = 0; i < 4; i++)
+    shape[i] = wanted[3 - i];
+  g_autofree char *have = graph_shape_text(mask->shape, mask->rank), *want = graph_shape_text(shape, 4);
+  expand_refuse(at->x, ERROR_INPUT, MASK, "shape", "dimensions must be equal or 1, counted from the last",
+                "the mask `%s` of shape %s does not broadcast to the scores' %s", mask->name, have, want);
+}
+
+static GraphTensor *masked(Gradient *at, GraphTensor *scores)
+{
+  GraphTensor *mask = expand_input(at->x, MASK);
+  if (!mask || expand_failed(at->x)) return scores;
   if (at->grouped && mask->rank >= 3) {
     const Symbolic *split[5];
     unsigned n = 0;
@@ -201,15 +217,9 @@ static GraphTensor *bound(Gradient *at, const char *part, bool binds, int64_t di
 
 static GraphTensor *banded(Gradient *at, GraphTensor *scores)
 {
-  static const char *const windows[] = {"left_window_size", "right_window_size"};
-  int64_t sizes[2];
-  for (unsigned i = 0; i < 2; i++) {
-    sizes[i] = graph_attribute(at->node, windows[i])->integer;
-    if (sizes[i] < -1 || sizes[i] > G_MAXINT32 / 2)
-      expand_refuse_attribute(at->x, ERROR_INPUT, windows[i], "-1: without end",
-                              "`%s` is a number of keys, or -1", windows[i]);
-  }
-  int64_t left = sizes[0], right = graph_attribute(at->node, "is_causal")->integer ? 0 : sizes[1];
+  int64_t left = graph_attribute(at->node, "left_window_size")->integer,
+          right = graph_attribute(at->node, "right_window_size")->integer;
+  if (graph_attribute(at->node, "is_causal")->integer) right = 0;
   if (left < 0 && right < 0) return scores;
   GraphTensor *lower = bound(at, "first_key", left >= 0, -left),
               *upper = bound(at, "last_key", right >= 0, right);
@@ -237,14 +247,18 @@ static GraphTensor *scores_of(Gradient *at, GraphTensor *q, GraphTensor *k, Grap
 }
 
 /* Sums of rows that see nothing are -infinity: nothing is subtracted from that. */
+static GraphTensor *finite_sums(Gradient *at, GraphTensor *sums)
+{
+  GraphTensor *none =
+      expand(at->x, ONNX_Equal, "none", sums, expand_number(at->x, "nothing", at->wide, -INFINITY));
+  return expand_node(
+      at->x,
+      &(ExpandNode){ONNX_Where, "sums", 3, {none, expand_number(at->x, "all", at->wide, INFINITY), sums}});
+}
+
 static GraphTensor *weights(Gradient *at, GraphTensor *scores)
 {
-  GraphTensor *sums = column(at, "sums", expand_input(at->x, SUMS)),
-              *none = expand(at->x, ONNX_Equal, "none", sums,
-                             expand_number(at->x, "nothing", at->wide, -INFINITY));
-  sums = expand_node(
-      at->x,
-      &(ExpandNode){ONNX_Where, "finite", 3, {none, expand_number(at->x, "all", at->wide, INFINITY), sums}});
+  GraphTensor *sums = column(at, "sums", finite_sums(at, expand_input(at->x, SUMS)));
   return expand(at->x, ONNX_Exp, "weights", expand(at->x, ONNX_Sub, "below", scores, sums), NULL);
 }
 
@@ -303,11 +317,95 @@ static void give_parts(Gradient *at)
   expand_give(x, GRAD_Q, of_rows);
 }
 
+/* ---- kernels of their own ---- */
+
+#define MOST_SIZE    256 /* elements of a head whose sums a warpgroup's registers hold */
+#define MOST_COLUMNS 256 /* of the sums of keys and values together */
+
+/* Is there a kernel for each part? *both: gradients of keys and values come out of one. */
+static bool has_kernels(const Gradient *at, bool *both)
+{
+  int64_t depth, width;
+  const GraphTensor *mask = expand_input(at->x, MASK);
+  bool known = symbolic_is_constant(at->depth, &depth) && symbolic_is_constant(at->width, &width);
+  if (!known || (at->type != NUMBER_F16 && at->type != NUMBER_BF16)) return false;
+  *both = depth + width <= MOST_COLUMNS;
+  bool taken = !mask || mask->type == NUMBER_BOOL || mask->type == NUMBER_F32 || mask->type == at->type;
+  return taken && depth > 0 && depth <= MOST_SIZE && depth % 8 == 0 && width > 0 && width <= MOST_SIZE &&
+         width % 8 == 0;
+}
+
+/* dQ, dK or dV, or dK and *further dV. */
+static GraphTensor *part(Gradient *at, const char *of, const char *name, GraphTensor *sums,
+                         GraphTensor *delta, GraphTensor **further)
+{
+  Expansion *x = at->x;
+  GraphTensor *mask = expand_input(x, MASK);
+  ExpandNode node = {
+      ONNX_AttentionGradPart,
+      name,
+      mask ? 7 : 6,
+      {expand_input(x, GRAD), expand_input(x, Q), expand_input(x, K), expand_input(x, V), sums, delta, mask},
+      .attributes = {{"is_causal", .integer = graph_attribute(at->node, "is_causal")->integer},
+                     {"left_window_size", .integer = graph_attribute(at->node, "left_window_size")->integer},
+                     {"of", .text = of},
+                     {"right_window_size",
+                      .integer = graph_attribute(at->node, "right_window_size")->integer},
+                     {"scale", .number = at->scale},
+                     {"softcap", .number = at->cap}},
+      .further = further,
+      .n_further = further ? 1 : 0};
+  return expand_node(x, &node);
+}
+
+#define ROWS_OF_COPY                                                                                         \
+  4 /* values of rows, f32, that the engine copies: its strides are multiples of 16 bytes */
+
+/* Values of rows, those of each head from a multiple of as many on as the engine copies. */
+static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
+{
+  Expansion *x = at->x;
+  int64_t rows, none = 0, last = 2;
+  if (!symbolic_is_constant(at->rows, &rows) || rows % ROWS_OF_COPY == 0) return values;
+  const int64_t pads[] = {0, 0, 0, 0, 0, ROWS_OF_COPY - rows % ROWS_OF_COPY};
+  GraphTensor *padded =
+      expand_node(x, &(ExpandNode){ONNX_Pad,
+                                   name,
+                                   2,
+                                   {values, expand_integers(x, "pads", pads, G_N_ELEMENTS(pads))},
+                                   .attributes = {{"mode", .text = "constant"}}});
+  return expand_node(
+      x, &(ExpandNode){ONNX_Slice,
+                       name,
+                       4,
+                       {padded, expand_integers(x, "starts", &none, 1), expand_integers(x, "ends", &rows, 1),
+                        expand_integers(x, "axes", &last, 1)}});
+}
+
+static void give_kernels(Gradient *at, bool both)
+{
+  Expansion *x = at->x;
+  GraphTensor *sums = spaced(at, "sums", finite_sums(at, expand_input(x, SUMS))),
+              *of_rows = spaced(at, "delta", delta(at)), *grad_v = NULL;
+  bool keys = expand_wants(x, GRAD_K), values = expand_wants(x, GRAD_V);
+  if (expand_wants(x, GRAD_Q)) expand_give(x, GRAD_Q, part(at, "queries", "grad_q", sums, of_rows, NULL));
+  if (keys)
+    expand_give(x, GRAD_K, part(at, "keys", "grad_k", sums, of_rows, both && values ? &grad_v : NULL));
+  if (values && !grad_v) grad_v = part(at, "values", "grad_v", sums, of_rows, NULL);
+  if (values) expand_give(x, GRAD_V, grad_v);
+}
+
 void expand_attention_grad(Expansion *x)
 {
   Gradient at = {.x = x, .node = expand_written(x)};
   read_types(&at);
   if (!expand_failed(x)) read_shapes(&at);
   if (!expand_failed(x)) read_attributes(&at);
-  if (!expand_failed(x)) give_parts(&at);
+  check_mask(&at);
+  bool both = false;
+  if (expand_failed(x)) return;
+  if (has_kernels(&at, &both))
+    give_kernels(&at, both);
+  else
+    give_parts(&at);
 }

@@ -222,6 +222,7 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_CAST: return infer_cast_type(at, type);
   case TYPE_RULE_PRODUCT: return infer_product_type(at, type);
   case TYPE_RULE_GROUPED: return infer_product_type(at, type) && check_type(at, 2, TYPE_BIT(S32));
+  case TYPE_RULE_GRADIENT: return infer_gradient_type(at, type);
   case TYPE_RULE_SEQUENCES: return infer_sequences_type(at, type);
   case TYPE_RULE_NORM: return one_type(at, 0, type);
   case TYPE_RULE_QUANTIZE: return infer_quantize_type(at, type);
@@ -616,6 +617,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_MATMUL: return infer_matmul(at, shape);
   case SHAPE_RULE_GEMM: return infer_gemm(at, shape);
   case SHAPE_RULE_GROUPED: return infer_grouped(at, shape);
+  case SHAPE_RULE_GRADIENT: return infer_gradient(at, shape);
   case SHAPE_RULE_SEQUENCES: return infer_sequences(at, shape);
   case SHAPE_RULE_SAME: return infer_softmax(at, shape);
   case SHAPE_RULE_NORM: return infer_norm(at, shape);
@@ -723,6 +725,7 @@ bool infer_node(Inference *at)
   NumberType further = parts || caches ? type : windows ? NUMBER_S64 : places ? index_type(node) : NUMBER_F32;
   Shape other = parts || windows || places || caches ? shape : statistics_shape(at, &shape);
   if (node->op->shape_rule == SHAPE_RULE_SEQUENCES) other.rank--; /* one value of each row and head */
+  if (node->op->shape_rule == SHAPE_RULE_GRADIENT) infer_gradient_further(at, &further, &other);
   for (unsigned i = 1; i < node->n_outputs; i++) {
     if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
     give(at, node->outputs[i], further, &other);

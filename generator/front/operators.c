@@ -56,6 +56,7 @@ static const char *const scorings[] = {"softmax", "sigmoid", NULL};
 static const char *const group_scores[] = {"max", "top2", NULL};
 static const char *const quantised_caches[] = {"NONE", "PER_TENSOR", "PER_CHANNEL", NULL};
 static const char *const row_places[] = {"slots", "begins", NULL};
+static const char *const gradients[] = {"queries", "keys", "values", NULL};
 static const char *const ends[] = {"begin", "end", NULL};
 static const char *const masked_rows[] = {"nan", "zero", NULL};
 /* Of float8e8m0, which there are no kernels for. */
@@ -127,6 +128,7 @@ ATTRIBUTES(mask, CHOICE("diagonal", "begin", ends))
 ATTRIBUTES(attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_24, INT("is_causal", 0), INT("kv_num_heads", 0), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_grad, INT("is_causal", 0), INT("left_window_size", -1), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
+ATTRIBUTES(attention_grad_part, INT("is_causal", 0), INT("left_window_size", -1), CHOICE("of", NULL, gradients), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
 ATTRIBUTES(varlen, CHOICE("diagonal", "end", ends), INT("is_causal", 0), INT("left_window_size", -1), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
 ATTRIBUTES(group_query, INT("do_rotary", 0), CHOICE("k_quant_type", "NONE", quantised_caches), INT("kv_cache_bit_width", 0), REQUIRED_INT("kv_num_heads"), INT("local_window_size", -1), REQUIRED_INT("num_heads"), INT("qk_output", 0), INT("rotary_interleaved", 0), FLOAT("scale", 0), INT("smooth_softmax", 0), FLOAT("softcap", 0), CHOICE("v_quant_type", "NONE", quantised_caches))
 ATTRIBUTES(multi_head, FLOAT("mask_filter_value", -10000), REQUIRED_INT("num_heads"), FLOAT("scale", 0), INT("unidirectional", 0))

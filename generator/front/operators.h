@@ -29,7 +29,7 @@ typedef enum {
   OPERATOR_VIEW,        /* elements of its input at other indices: what reads them may read the input */
   OPERATOR_INDEX,       /* every output element is a function of elements that a kernel reads from memory, at
                            indices that are loaded or computed, and of where it lies */
-  OPERATOR_SEQUENCES, /* a kernel of its own: of sequences whose rows lie behind one another, of rows that go into caches */
+  OPERATOR_SEQUENCES, /* a kernel of its own: of sequences whose rows lie behind one another, of rows that go into caches, of attention's gradients */
   OPERATOR_FUNCTION, /* defined by others: expanded while the graph is read (expand.h), which then has none */
 } OperatorClass;
 
@@ -75,6 +75,7 @@ typedef enum {
   TYPE_RULE_PRODUCT,    /* as SAME, but s8 or u8 operands give s32, e4m3 and e5m2 f32 */
   TYPE_RULE_GROUPED,    /* inputs 0 and 1 as of PRODUCT, input 2 is s32 */
   TYPE_RULE_SEQUENCES,  /* inputs 0 to 2 one type, the others s32; output 0 likewise, further ones f32 */
+  TYPE_RULE_GRADIENT,   /* inputs 0 to 3 one type, 4 and 5 f32; outputs as input 0 */
   TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
   TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes, shapes */
   TYPE_RULE_ARG,        /* s64: indices */
@@ -99,6 +100,7 @@ typedef enum {
   SHAPE_RULE_GEMM,
   SHAPE_RULE_GROUPED,   /* input 0's rows times the matrix of their group in input 1 */
   SHAPE_RULE_SEQUENCES, /* input 0's, with the last of input 2; further outputs without the last */
+  SHAPE_RULE_GRADIENT,  /* as the input that attribute `of` names; a second output as input 3 */
   SHAPE_RULE_SAME,      /* as input 0; attribute axis is checked */
   SHAPE_RULE_PLACE,     /* as input 0, with attribute axis */
   SHAPE_RULE_NORM,      /* as input 0; scale and bias broadcast to it; further outputs reduced */

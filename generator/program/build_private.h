@@ -88,6 +88,8 @@ ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, con
 void program_add_sequences(ProgramBuilder *at, const GraphNode *node);
 /* build_append.c: AppendRows, which is a group of its own as well. */
 void program_append_rows(ProgramBuilder *at, const GraphNode *node);
+/* build_gradient.c: a part of attention's gradients: the same. */
+void program_add_gradient(ProgramBuilder *at, const GraphNode *node);
 /* build_scatter.c: ScatterElements and ScatterND, TensorScatter, ReverseSequence. */
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_insertion(ProgramBuilder *at, const GraphNode *node);

@@ -1,10 +1,9 @@
 /* Attention: a contraction of queries and keys, steps over its results, a softmax along keys, and the contraction of that
  * with values. Its templates compute the softmax; scale and causality they do themselves, other steps they call. */
 #include "generator/program/attention.h"
+#include "generator/program/match_scores.h"
 #include "generator/program/match_sequences.h"
 #include <math.h>
-
-#define LEAST_SCORE (-1e30) /* what hides a key: e^(it - largest) is 0 beside any score that is seen */
 
 typedef struct {
   Binding *binding;
@@ -315,23 +314,19 @@ static ProgramValue uncast(const Attention *at, ProgramValue value, bool narrow)
   return value;
 }
 
-static bool is_map(const Attention *at, ProgramValue value, OperatorId op)
-{
-  const ProgramNode *node = value.kind == VALUE_NODE ? &at->program->nodes[value.node] : NULL;
-  return node && node->kind == NODE_MAP && node->op == op;
-}
-
 /* Rows that see nothing: their weights are no numbers, and 0 in their place. The templates give 0 of their own. */
 static ProgramValue unguarded(const Attention *at, ProgramValue value)
 {
-  if (!is_map(at, value, ONNX_Where)) return value;
+  if (!scores_are(at->program, value, ONNX_Where)) return value;
   const ProgramNode *where = &at->program->nodes[value.node];
   const ProgramValue *zero = &where->operands[1], condition = where->operands[0];
   if (condition.kind != VALUE_NODE || zero->kind != VALUE_IMMEDIATE || zero->immediate != 0) return value;
   const ProgramValue *asked = at->program->nodes[condition.node].operands;
-  bool guard = is_map(at, condition, ONNX_IsNaN) && bind_same_value(asked[0], where->operands[2]);
-  bool empty = is_map(at, condition, ONNX_Equal) && bind_same_value(asked[0], value_of(at->softmax, 0)) &&
-               asked[1].kind == VALUE_IMMEDIATE && asked[1].immediate == -INFINITY;
+  bool guard =
+      scores_are(at->program, condition, ONNX_IsNaN) && bind_same_value(asked[0], where->operands[2]);
+  bool empty = scores_are(at->program, condition, ONNX_Equal) &&
+               bind_same_value(asked[0], value_of(at->softmax, 0)) && asked[1].kind == VALUE_IMMEDIATE &&
+               asked[1].immediate == -INFINITY;
   return guard || empty ? where->operands[2] : value;
 }
 
@@ -364,7 +359,7 @@ static void find_sum(Attention *at)
   int infinite = bind_find_map(program, ONNX_IsInf, largest, absent);
   for (unsigned i = 0; sum >= 0 && infinite >= 0 && i < program->n_nodes; i++) {
     const ProgramValue value = value_of(i, 0), *operands = program->nodes[i].operands;
-    if (!is_map(at, value, ONNX_Where) || !bind_same_value(operands[1], largest) ||
+    if (!scores_are(at->program, value, ONNX_Where) || !bind_same_value(operands[1], largest) ||
         operands[0].kind != VALUE_NODE || operands[0].node != (unsigned)infinite ||
         operands[2].kind != VALUE_NODE || operands[2].node != (unsigned)sum)
       continue;
@@ -375,100 +370,6 @@ static void find_sum(Attention *at)
 }
 
 /* ---- scores ---- */
-
-/* An axis as an index; what has one index is at 0. */
-static const Symbolic *along(const Attention *at, int axis)
-{
-  const ProgramAxis *row = &at->program->axes[axis];
-  return symbolic_equals(row->extent, 1) ? symbolic_constant(at->program->arena, 0) : row->symbol;
-}
-
-/* An index that has `of` once, added (*turned: subtracted), and something that varies along neither keys nor rows. */
-static bool is_index(const Attention *at, const Symbolic *index, const Symbolic *of, const Symbolic **rest,
-                     bool *turned)
-{
-  const Program *program = at->program;
-  Arena *arena = program->arena;
-  for (unsigned i = 0; i < 2; i++) {
-    *turned = i;
-    *rest = i ? symbolic_add(arena, index, of) : symbolic_sub(arena, index, of);
-    if (!program_axes_in(program, *rest)) return true;
-  }
-  return false;
-}
-
-static bool hides(const ProgramValue *value)
-{
-  return value->kind == VALUE_IMMEDIATE && value->immediate <= LEAST_SCORE;
-}
-
-/* A comparison of an index with a number or what is loaded: is it `index <= right` (index < right: <= right - *less), or
- * what that is not (*above)? */
-static bool is_bound(const Attention *at, const ProgramNode *compare, bool *above, unsigned *less)
-{
-  if (compare->kind != NODE_MAP || compare->n_operands != 2 || compare->operands[0].kind != VALUE_NODE)
-    return false;
-  if (at->program->nodes[compare->operands[0].node].kind != NODE_INDEX) return false;
-  *above = compare->op == ONNX_Greater || compare->op == ONNX_GreaterOrEqual;
-  *less = compare->op == ONNX_Less || compare->op == ONNX_GreaterOrEqual;
-  return *above || *less || compare->op == ONNX_LessOrEqual;
-}
-
-/* What is loaded is one number for each batch. */
-static bool is_limit(const Attention *at, ProgramValue value)
-{
-  if (value.kind == VALUE_IMMEDIATE) return fabs(value.immediate) < SYMBOLIC_DIMENSION_MAX;
-  uint32_t varies = at->program->varies[value.node];
-  return value.kind == VALUE_NODE && !(varies >> at->row & 1) && !(varies >> at->key & 1) &&
-         number_class(value.type) != NUMBER_FLOAT;
-}
-
-/* Where(comparison of key - row or of the key, scores, -infinity), or the same turned around. *scores: what is masked;
- * *limit: what is loaded of the bound. */
-static bool is_masked(const Attention *at, ProgramValue value, ProgramValue *scores, AttentionBound *bound,
-                      ProgramValue *limit)
-{
-  const Program *program = at->program;
-  Arena *arena = program->arena;
-  if (!is_map(at, value, ONNX_Where)) return false;
-  const ProgramNode *where = &program->nodes[value.node];
-  bool kept = hides(&where->operands[2]), hidden = hides(&where->operands[1]), above, turned;
-  unsigned less;
-  if (kept == hidden || where->operands[0].kind != VALUE_NODE) return false;
-  const ProgramNode *compare = &program->nodes[where->operands[0].node];
-  if (!is_bound(at, compare, &above, &less) || !is_limit(at, compare->operands[1])) return false;
-  const Symbolic *index = program->nodes[compare->operands[0].node].index, *rest, *key = along(at, at->key),
-                 *distance = symbolic_sub(arena, key, along(at, at->row));
-  bound->from_row = is_index(at, index, distance, &rest, &turned);
-  if (!bound->from_row && !is_index(at, index, key, &rest, &turned)) return false;
-  /* seen: index <= right - less, or, where it is above that (or what is hidden is below), index >= right - less + 1 */
-  bool least = above == kept;
-  int64_t more = (least ? 1 : 0) - (int64_t)less;
-  *limit = compare->operands[1];
-  bool known = limit->kind == VALUE_IMMEDIATE;
-  if (turned && !known) return false;
-  if (known) more += (int64_t)floor(limit->immediate);
-  if (known && limit->immediate != floor(limit->immediate)) return false;
-  bound->number = symbolic_sub(arena, symbolic_constant(arena, more), rest);
-  if (turned) bound->number = symbolic_sub(arena, rest, symbolic_constant(arena, more));
-  bound->least = least != turned;
-  if (known) *limit = nothing;
-  *scores = where->operands[kept ? 1 : 2];
-  return true;
-}
-
-/* Mul or Div by a positive number. */
-static bool is_scaled(const Attention *at, ProgramValue value, ProgramValue *scores, double *factor)
-{
-  bool mul = is_map(at, value, ONNX_Mul), div = is_map(at, value, ONNX_Div);
-  if (!mul && !div) return false;
-  const ProgramNode *node = &at->program->nodes[value.node];
-  unsigned number = mul && node->operands[0].kind == VALUE_IMMEDIATE ? 0 : 1;
-  if (node->operands[number].kind != VALUE_IMMEDIATE || node->compute != NUMBER_F32) return false;
-  *factor = div ? 1 / node->operands[number].immediate : node->operands[number].immediate;
-  *scores = node->operands[1 - number];
-  return *factor > 0 && isfinite(*factor);
-}
 
 /* Keeps a bound: an upper one of the distance that is known is the template's. */
 static bool keep_bound(Attention *at, const AttentionBound *bound, ProgramValue limit)
@@ -499,14 +400,15 @@ static ProgramValue peel(Attention *at)
   FusedAttention *bound = at->bound;
   ProgramValue value = at->program->nodes[at->softmax].operands[0], inner, limit;
   AttentionBound mask = {0};
+  const ScoreAxes axes = {at->program, at->row, at->key};
   double factor;
   bound->scale = 1;
   bound->diagonal = symbolic_constant(at->program->arena, 0);
   for (;;) {
     value = uncast(at, value, false);
-    bool scaled = is_scaled(at, value, &inner, &factor);
+    bool scaled = scores_are_scaled(at->program, value, &inner, &factor);
     if (scaled) bound->scale *= factor;
-    if (!scaled && !(is_masked(at, value, &inner, &mask, &limit) && keep_bound(at, &mask, limit)))
+    if (!scaled && !(scores_are_masked(&axes, value, &inner, &mask, &limit) && keep_bound(at, &mask, limit)))
       return value;
     value = inner;
   }

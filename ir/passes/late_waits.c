@@ -6,6 +6,7 @@
 
 /* A group of products that nobody has waited for. */
 typedef struct {
+  const IrOp *first;   /* its first product */
   const IrOp *product; /* its last */
   const char *channel; /* whose slot it reads */
   IrOp *release, *advance;
@@ -54,13 +55,21 @@ static bool computes(const IrOp *op, const IrExpr *variable)
   return false;
 }
 
-/* Writing the operand in registers, reading or writing the sum, or using the cursor whose step is put off. */
-static bool needs(IrOp *op, const Flight *flight)
+/* Writing a product's operand in registers, reading or writing its sum. */
+static bool needs_product(IrOp *op, const IrOp *product)
 {
-  const IrOp *product = flight->product;
   if (touches(op, product->operands[0])) return true;
   bool writes = op->code == OP_SET || op->n_regions > 0;
-  if ((writes && touches(op, product->operands[1])) || computes(op, product->operands[1])) return true;
+  return (writes && touches(op, product->operands[1])) || computes(op, product->operands[1]);
+}
+
+/* The same of any of the group, or using the cursor whose step is put off. */
+static bool needs(IrOp *op, const Flight *flight)
+{
+  for (const IrOp *product = flight->first; product; product = product->next) {
+    if (needs_product(op, product)) return true;
+    if (product == flight->product) break;
+  }
   return flight->advance && op != flight->advance && touches(op, flight->advance->operands[0]);
 }
 
@@ -126,7 +135,7 @@ static IrOp *close_group(Late *late, IrOp *product)
   builder.mark = product->mark;
   IrOp *commit = ir_emit(&builder, OP_COMMIT, 1, ir_name(late->module, "products"));
   if (late->n == MOST_IN_FLIGHT) retire(late, 1, product);
-  late->flight[late->n++] = (Flight){.product = last, .channel = channel_of(last->operands[2])};
+  late->flight[late->n++] = (Flight){.first = product, .product = last, .channel = channel_of(last->operands[2])};
   return commit;
 }
 

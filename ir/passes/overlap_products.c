@@ -5,6 +5,7 @@
  * gives  the loop `pipelined`: the second product with its slot is stage 1, everything else stage 0, and the second product
  *        stands behind the first, so that both are in flight while the results of the first are computed with; they
  *        are to be issued `in_turn`, and their slots are filled in the order in which they are taken
+ * and    a role whose products the text marks `late` asks for the registers of their sums and operands together
  * breaks nothing; loops of any other form stay as they are, as do those whose sums and operand do not fit a thread's
  *        registers
  *
@@ -240,11 +241,48 @@ static void fill_in_order(const Overlap *overlap, IrRegion *region)
   }
 }
 
+/* ---- Products that the text has in flight together ---- */
+
+typedef struct {
+  GHashTable *sums; /* of the region's products that are late */
+  unsigned operands;
+} LateProducts;
+
+static void add_late(IrOp *op, void *data)
+{
+  LateProducts *late = data;
+  if (op->code != OP_MMA || !ir_attribute(op, ATTR_LATE)) return;
+  g_hash_table_add(late->sums, op->operands[0]->value);
+  if (op->operands[1]->kind == EXPR_VALUE) late->operands += registers_of(&op->operands[1]->value->type);
+}
+
+/* The role of such products asks for registers that the producer can do without. */
+static void ask_for_late(const Overlap *overlap)
+{
+  const Gpu *gpu = overlap->context->gpu;
+  g_autoptr(GHashTable) sums = g_hash_table_new(NULL, NULL);
+  LateProducts late = {.sums = sums};
+  GHashTableIter iterator;
+  gpointer sum;
+  for (unsigned i = 0; i < overlap->role->n_regions; i++)
+    ir_region_visit(overlap->role->regions[i], add_late, &late);
+  unsigned easy = late.operands + gpu->model->overlap_registers;
+  g_hash_table_iter_init(&iterator, sums);
+  while (g_hash_table_iter_next(&iterator, &sum, NULL))
+    easy += registers_of(&((const IrValue *)sum)->type);
+  unsigned most = role_registers_most(overlap->kernel, gpu, overlap->role);
+  if (g_hash_table_size(sums) && easy > role_registers(overlap->kernel, gpu, overlap->role))
+    ir_attribute_set(overlap->role, ATTR_REGISTERS, ir_int(overlap->module, MIN(easy, most)));
+}
+
 static void visit_region(const Overlap *kernel, IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
     Overlap overlap = *kernel;
-    if (op->code == OP_ROLE) overlap.role = op;
+    if (op->code == OP_ROLE) {
+      overlap.role = op;
+      ask_for_late(&overlap);
+    }
     for (unsigned i = 0; i < op->n_regions; i++)
       visit_region(&overlap, op->regions[i]);
     if (op->code != OP_FOR || !overlap.role) continue;

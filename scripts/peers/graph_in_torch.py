@@ -236,6 +236,29 @@ def attention(node):
     return compute
 
 
+def gradient(node):
+    """One part of attention's gradients, its scores in memory."""
+    scale, causal, of = node["scale"], bool(node["is_causal"]), node["of"]
+    if node["softcap"] or node["left_window_size"] >= 0 or (node["right_window_size"] >= 0 and not causal):
+        raise Unsupported("gradients with a cap or windows")
+
+    def compute(g, q, k, v, sums, delta, mask=None):
+        if mask is not None or q.shape[1] != k.shape[1]:
+            raise Unsupported("gradients with masks or shared heads")
+        scores = torch.matmul(q, k.transpose(-1, -2)).float() * scale
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+        weights = torch.exp(scores - sums[..., None])
+        grad_v = torch.matmul(weights.to(q.dtype).transpose(-1, -2), g)
+        if of == "values":
+            return grad_v
+        changes = (weights * (torch.matmul(g, v.transpose(-1, -2)).float() - delta[..., None])).to(q.dtype)
+        if of == "queries":
+            return torch.matmul(changes, k) * scale
+        return torch.matmul(changes.transpose(-1, -2), q) * scale, grad_v
+    return compute
+
+
 TABLE = {
     "Add": pairwise(lambda a, b: a + b), "Sub": plain(lambda a, b: a - b), "Mul": plain(lambda a, b: a * b),
     "Div": plain(lambda a, b: a / b), "Pow": plain(lambda a, b: a ** b), "Sum": pairwise(lambda a, b: a + b),
@@ -262,7 +285,7 @@ TABLE = {
     "ReduceSumSquare": reduction(lambda x, axes, keep: torch.sum(x * x, axes, keep, dtype=x.dtype)),
     "ReduceLogSumExp": reduction(torch.logsumexp),
     "ArgMax": arg(torch.argmax), "ArgMin": arg(torch.argmin), "TopK": top_k, "CumSum": cumulative,
-    "MatMul": product, "attention": attention,
+    "MatMul": product, "attention": attention, "AttentionGradPart": gradient,
 }
 
 
@@ -300,6 +323,22 @@ def graph_of_attention(graph):
     return {**graph, "nodes": nodes}
 
 
+def gradient_of(graph):
+    """Names of operands and results of a graph that is one AttentionGrad; None: it is something else."""
+    makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}
+    parts = {entry["attributes"]["of"]: entry for entry in graph["nodes"] if entry["op"] == "AttentionGradPart"}
+    if set(parts) != {"queries", "keys"} or len(parts["keys"]["outputs"]) < 2:
+        return None
+    names = dict(zip(("g", "q", "k", "v", "sums", "delta"), parts["keys"]["inputs"]))
+    where, sums = makers[names["sums"]], makers[names["delta"]]
+    product = makers[sums["inputs"][0]]
+    result = product["inputs"][1]
+    while result in makers:
+        result = makers[result]["inputs"][0]
+    outputs = {parts["queries"]["outputs"][0]: "dq", parts["keys"]["outputs"][0]: "dk", parts["keys"]["outputs"][1]: "dv"}
+    return {**names, "l": where["inputs"][2], "y": result, "outputs": outputs, "attributes": parts["keys"]["attributes"]}
+
+
 def scalar(graph, name):
     """A constant of one element, as a number."""
     entry = graph["tensors"].get(name)
@@ -312,7 +351,7 @@ def check(graph):
     """Raises Unsupported for what there is no translation of."""
     graph = graph_of_attention(graph)
     for entry in graph["nodes"]:
-        if entry["domain"] or entry["op"] not in TABLE:
+        if (entry["domain"] and entry["op"] != "AttentionGradPart") or entry["op"] not in TABLE:
             raise Unsupported(f"{entry['op']} has no translation")
         TABLE[entry["op"]](Node(graph, entry))
     dense = lambda t: t["strides"] == [*reversed(running(reversed(t["shape"])))]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention (FlashAttention-2, cuDNN) and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN) and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,gradients,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
@@ -162,6 +162,40 @@ def by_backend(name):
     return build
 
 
+def only_gradient(graph):
+    import graph_in_torch
+    if not graph_in_torch.gradient_of(graph):
+        raise graph_in_torch.Unsupported("only gradients of attention")
+
+
+def gradient_by(name):
+    """The gradients by a library that PyTorch brings, of the result and the log-sum-exps that are given: its forward only tells what else it wants."""
+    def build(graph, _compute):
+        import graph_in_torch
+        import torch
+        names = graph_in_torch.gradient_of(graph)
+        given_by, kept, extra = names["attributes"], [], []
+        forward = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention")
+        backward = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention_backward")
+        cudnn = name == "cudnn"
+
+        def inside(given):
+            g, q, k, v, y, l = (given[names[x]] for x in ("g", "q", "k", "v", "y", "l"))
+            options = {"scale": given_by["scale"]}
+            if not kept:
+                causal = bool(given_by["is_causal"])
+                front = (None, True) if cudnn else ()
+                kept.extend(forward(q, k, v, *front, 0.0, causal, False, **options))
+                bias = [None] if cudnn else []
+                seed, offset = kept[6], kept[7]
+                extra.append([seed, offset, *bias, *kept[2:6], 0.0, causal] if cudnn else [*kept[2:6], 0.0, causal, seed, offset])
+            grads = backward(g, q, k, v, y, l.reshape(kept[1].shape), *extra[0], **options)
+            found = dict(zip(("dq", "dk", "dv"), grads))
+            return [found[names["outputs"][output]].contiguous() for output in graph["outputs"]]
+        return inside
+    return build
+
+
 def one_row_operator(graph):
     import graph_in_torch
     node = graph["nodes"][0]
@@ -206,6 +240,8 @@ def peers_of(names):
             yield Peer(name, f"{about}, Triton {triton.__version__}", {"default": compiled(**options)}, anything)
         elif name == "attention":
             yield Peer(name, about, {"flash": by_backend("FLASH_ATTENTION"), "cudnn": by_backend("CUDNN_ATTENTION")}, only_attention)
+        elif name == "gradients":
+            yield Peer(name, about, {"flash": gradient_by("flash"), "cudnn": gradient_by("cudnn")}, only_gradient)
         elif name == "liger":
             try:
                 from importlib.metadata import version
@@ -215,7 +251,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, gradients or liger")
 
 
 def build(name, folder):

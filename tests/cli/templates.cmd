@@ -1,8 +1,8 @@
 # Templates and descriptions as text: what messages call <embedded>/...
 $ adlgen templates | cut -c1-60 | head -3
-template           about
-attention          Attention: O[b, h] = softmax over keys of
-attention_decode   Attention of few queries over many keys, 
+template                about
+attention               Attention: O[b, h] = softmax over ke
+attention_decode        Attention of few queries over many k
 
 $ adlgen templates --json | validate templates
 valid

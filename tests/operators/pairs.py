@@ -73,6 +73,8 @@ def attributes_of(row, largest):
         made["num_outputs"] = [2]
     if row["op"] == "GroupedMatMul":  # its inputs' shapes depend on it: grouped.py has the others
         made["groups"] = ["ends"]
+    if row["op"] == "AttentionGradPart" and largest:  # only keys come with values
+        made["of"] = ["keys"]
     if row["op"].endswith("Pool"):  # not in their first opset either
         made.pop("ceil_mode", None), made.pop("dilations", None)
     if row["op"] in ("Resize", "Upsample"):  # what integers have too; the others: resize.py
@@ -154,6 +156,9 @@ def inputs_of(graph, row, type_, n, largest):
         return [[x, graph.tensor(type_, SHAPE[-1:])][:n]]
     if op == "Combine":
         return [[x, graph.tensor(index, [16, 3]), graph.tensor("f32", [16, 3])] for index in ("s32", "s64")]
+    if op == "AttentionGradPart":
+        rows, sums = graph.tensor(type_, [1, 2, 16, 16]), graph.tensor("f32", [1, 2, 16])
+        return [[rows, rows, rows, rows, sums, sums, graph.tensor("bool", [16, 16])][:n]]
     if op == "AttentionGrad":
         rows = graph.tensor(type_, [1, 2, 16, 16])
         return [[rows, rows, rows, rows, rows, graph.tensor("f64" if type_ == "f64" else "f32", [1, 2, 16]), graph.tensor("f32", [16, 16])][:n]]

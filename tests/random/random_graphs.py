@@ -762,7 +762,7 @@ def main():
     for row in (row for row in listed["ops"] if row["domain"] != "com.microsoft"):  # tests of their own
         rows.setdefault(row["op"], row["types"])  # the newest version comes first
     # products have graphs of their own, attention a test of its own; the rest have no kernel, or a second operand of another type
-    elsewhere = ("MatMul", "MatMulInteger", "Gemm", "GroupedMatMul", "Attention", "AttentionGrad", "VarlenAttention", "Mask", "CastLike", "Scatter", "TensorScatter", "ReverseSequence",
+    elsewhere = ("MatMul", "MatMulInteger", "Gemm", "GroupedMatMul", "Attention", "AttentionGrad", "AttentionGradPart", "VarlenAttention", "Mask", "CastLike", "Scatter", "TensorScatter", "ReverseSequence",
                  "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "DepthToSpace", "SpaceToDepth",
                  "Range", "HannWindow", "HammingWindow", "BlackmanWindow", "AffineGrid", "SwiGLU", "QLinearMatMul", "CenterCropPad",
                  "Compress", "Einsum", "NonZero", "TopRows", "AppendRows", "Philox", "MergeStates", "Route", "Permute", "Combine", "Resize", "Upsample", "Resample")  # tests/run and those of the command line

@@ -1,0 +1,168 @@
+/* Gradients of attention: of the tiles that a template says are tried the first that the passes, run dry, let be. A variant for operands that
+ * TMA or whole vectors copy comes first, then one for any. */
+#include "generator/program/attention_grad.h"
+#include "generator/choose/attention.h"
+#include "generator/choose/contest.h"
+#include "generator/choose/verdict.h"
+#include <math.h>
+
+#define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
+
+#define FACTS          "generator/choose/attention_grad_facts.def"
+#define FACT_NAMES     static const char *const facts
+#define FACT_ARGUMENTS const Problem *problem, bool any
+#define FACT_LOCALS    const FusedAttentionGrad *grad = attention_grad_of(problem->op)
+#include "generator/choose/fact_table.h"
+
+static const char *template_of(const Problem *problem)
+{
+  return attention_grad_of(problem->op)->of_rows ? "attention_grad_queries" : "attention_grad_keys";
+}
+
+const SpaceKind *space_kind_attention_grad(void)
+{
+  static const Axis axes[] = {{"rows", 1}, {"keys", 1}, {"stages", 1}};
+  static const SpaceKind kind = {"attention_grad_keys attention_grad_queries",
+                                 facts,
+                                 axes,
+                                 G_N_ELEMENTS(axes),
+                                 G_N_ELEMENTS(axes),
+                                 NULL,
+                                 true};
+  return &kind;
+}
+
+/* ---- a tile ---- */
+
+typedef struct Pick {
+  const Problem *problem;
+  Choice *choice;
+  bool any;
+  const char **why;
+  bool legal_or_not;
+} Pick;
+
+static void set_tile(const Pick *pick, const Candidate *tile)
+{
+  const Problem *problem = pick->problem;
+  Choice *choice = pick->choice;
+  const FusedAttentionGrad *grad = attention_grad_of(problem->op);
+  int64_t depth = 0, width = 0;
+  symbolic_is_constant(grad->depth, &depth);
+  symbolic_is_constant(grad->width, &width);
+  choice->n_parameters = 0;
+  choice_set_name(choice, "t", number_name(grad->type));
+  candidate_carry(tile, choice, NULL, NULL);
+  choice_set_int(choice, "d", depth);
+  choice_set_int(choice, "dv", width);
+  choice_set_int(choice, "d_tile", attention_tile_width(grad->type, depth));
+  choice_set_int(choice, "dv_tile", attention_tile_width(grad->type, width));
+  choice_set_int(choice, "causal", grad->causal);
+  choice_set_int(choice, "window", attention_grad_lowest(grad) != NULL);
+  choice_set_float(choice, "factor", grad->factor);
+  if (!grad->of_rows) {
+    choice_set_int(choice, "shared", !symbolic_equals(grad->group, 1));
+    choice_set_int(choice, "gives", !grad->gives_depth ? 2 : !grad->gives_width);
+  }
+  choice->stages = (unsigned)candidate_int(tile, "stages");
+  choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
+                                   (int)candidate_int(tile, "keys"));
+  choice->suffix = arena_printf(problem->arena, "%s%s%s", choice->tile_text, pick->any ? "_any" : "",
+                                candidate_words(tile, problem->arena));
+}
+
+static bool settle(const Candidate *candidate, void *data)
+{
+  const Pick *pick = data;
+  Candidate tile = *candidate;
+  candidate_force(pick->problem, &tile);
+  set_tile(pick, &tile);
+  return pick->legal_or_not || attention_is_legal(pick->problem, pick->choice, pick->why);
+}
+
+static bool pick_tile(Pick *pick)
+{
+  g_autofree int64_t *values = fact_values(pick->problem, pick->any);
+  Candidate tile;
+  const Trial trial = {
+      .template_name = template_of(pick->problem), .facts = values, .settle = settle, .data = pick};
+  if (trial_winner(pick->problem, &trial, &tile)) return true;
+  pick->legal_or_not = choose_is_forced(pick->problem);
+  return pick->legal_or_not && trial_winner(pick->problem, &trial, &tile);
+}
+
+/* ---- variants ---- */
+
+static bool require_vectors(const Problem *problem, Choice *choice)
+{
+  const FusedOperator *op = problem->op;
+  const FusedAttentionGrad *grad = attention_grad_of(op);
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    NumberType type = op->inputs[i].tensor->type;
+    bool rows = fused_is_contracted(op, i) || i == grad->sums || i == grad->delta;
+    for (unsigned d = 0; rows && d < GRAD_DEPTH; d++) {
+      bool elements = (i == grad->sums || i == grad->delta) && d == GRAD_ROW; /* one a row */
+      if (!elements && !choose_require_multiple(problem, choice, op->inputs[i].strides[d],
+                                                number_elements(type, VECTOR_BYTES)))
+        return false;
+    }
+    if (!choose_require_align(problem, choice, op->inputs[i].tensor, VECTOR_BYTES)) return false;
+  }
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!choose_require_align(problem, choice, op->outputs[i].tensor, VECTOR_BYTES)) return false;
+  return true;
+}
+
+static bool add_variants(Chooser *chooser, const char **why)
+{
+  const Problem *problem = chooser->problem;
+  for (unsigned any = 0; any < 2; any++) {
+    Choice *choice = choose_open(chooser, template_of(problem));
+    Pick pick = {problem, choice, any, why, false};
+    if ((!any && !require_vectors(problem, choice)) || !pick_tile(&pick)) continue;
+    chooser->n++;
+    if (!choice->guard) return true;
+  }
+  return false;
+}
+
+bool choose_attention_grad(Chooser *chooser)
+{
+  const Problem *problem = chooser->problem;
+  const char *why = NULL;
+  if (add_variants(chooser, &why)) return true;
+  error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "attention", why,
+            "no tile of attention's gradients fits %s", problem->gpu->name);
+  return false;
+}
+
+/* ---- price ---- */
+
+/* Products at the tensor cores' rate. */
+static double product_clocks(const Problem *problem)
+{
+  const FusedAttentionGrad *grad = attention_grad_of(problem->op);
+  const Gpu *gpu = problem->gpu;
+  double hertz = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6;
+  double peak = gpu_peak(gpu, grad->type),
+         rate = peak > 0 ? peak / hertz : gpu->model->default_product * gpu->sm_count;
+  double depth = (double)choose_typical(problem, grad->depth),
+         width = (double)choose_typical(problem, grad->width);
+  double columns = depth + (grad->gives_depth ? depth + width : 0) + (grad->gives_width ? width : 0);
+  double scores = (double)choose_typical(problem, grad->batches) *
+                  (double)choose_typical(problem, grad->heads) *
+                  (double)choose_typical(problem, grad->group) * (double)choose_typical(problem, grad->rows) *
+                  (double)choose_typical(problem, grad->keys) / (grad->causal ? 2 : 1);
+  return 2 * scores * columns / rate;
+}
+
+void judge_attention_grad(const Problem *problem, bool priced, ProgramVerdict *verdict)
+{
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  const char *why = NULL;
+  chooser->problem = problem;
+  if (!add_variants(chooser, &why))
+    verdict_refuse(verdict, why);
+  else if (priced)
+    verdict_price(verdict, product_clocks(problem), NULL);
+}

@@ -1,0 +1,50 @@
+/* Gradients of attention as their family sees them; for the family's own files, as attention.h is.
+ *
+ * Scores are computed again of queries and keys, weights of these and the log-sum-exp of each row. Dims are [batch, head of keys, which of
+ * the heads of queries that share it, row, key, column of queries and keys, column of values]. */
+#pragma once
+#include "generator/program/attention.h"
+
+enum {
+  GRAD_BATCH,
+  GRAD_HEAD,
+  GRAD_GROUP,
+  GRAD_ROW,
+  GRAD_KEY,
+  GRAD_DEPTH,
+  GRAD_WIDTH,
+  GRAD_DIMS,
+};
+
+/* Anchors: the product of queries and keys, which steps over scores take; weights times what their gradient is above its mean, which steps
+ * behind a cap take; and the results. */
+enum { GRAD_PRODUCT, GRAD_OF_SCORES, GRAD_OF_DEPTH, GRAD_OF_WIDTH };
+
+typedef struct FusedAttentionGrad {
+  bool of_rows;                  /* of queries, else of keys or values */
+  bool gives_depth, gives_width; /* it gives sums of columns of queries and keys; of values */
+  NumberType type;               /* of operands */
+  unsigned queries, key_matrix, values, grad, sums, delta; /* of inputs[]; G_MAXUINT: not read */
+  const Symbolic *batches, *heads, *group, *rows, *keys, *depth, *width;
+  FusedOperand score; /* GRAD_PRODUCT or a STEP: scores but for the scale */
+  FusedOperand slope; /* GRAD_OF_SCORES or a STEP: what changes with products */
+  double scale;       /* multiplies scores */
+  double factor;      /* multiplies the sums of GRAD_OF_DEPTH */
+  bool causal;        /* key <= row + diagonal is seen, no other */
+  const Symbolic *diagonal;
+  AttentionBound bounds[ATTENTION_MOST_BOUNDS]; /* all others, none of them loaded */
+  unsigned n_bounds;
+} FusedAttentionGrad;
+
+static inline const FusedAttentionGrad *attention_grad_of(const FusedOperator *op)
+{
+  return op->binding;
+}
+
+/* What key - row is at least; NULL: keys are seen from the first one on. */
+static inline const Symbolic *attention_grad_lowest(const FusedAttentionGrad *grad)
+{
+  for (unsigned i = 0; i < grad->n_bounds; i++)
+    if (grad->bounds[i].from_row && grad->bounds[i].least) return grad->bounds[i].number;
+  return NULL;
+}

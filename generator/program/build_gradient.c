@@ -1,0 +1,212 @@
+/* AttentionGradPart: one part of attention's gradients, as one program.
+ *
+ *   S = reduce dot {d} Q[b, h*G + g, m, d], K[b, h, t, d]        P = Exp(scores - sums[b, h*G + g, m])
+ *   dP = reduce dot {e} dO[.., m, e], V[b, h, t, e]              dS = P (dP - delta[.., m]), times the slope of a cap
+ *   queries: dQ[.., m, c] = scale reduce dot {t} dS, K[b, h, t, c]
+ *   keys:    dK[b, h, t, c] = scale reduce dot {g, m} dS, Q[.., m, c]
+ *   values:  dV[b, h, t, f] = reduce dot {g, m} P, dO[.., m, f]
+ */
+#include "generator/front/gradient.h"
+#include "generator/program/build_private.h"
+#include <math.h>
+
+typedef struct {
+  ProgramBuilder *at;
+  const GraphNode *node;
+  int batch, head, group, row, key, depth, width; /* axes */
+  int of_depth, of_width;                         /* columns of results */
+  double scale;
+} Gradient;
+
+static const ProgramValue none = {.kind = VALUE_ABSENT};
+
+static const Symbolic *symbol(const Gradient *s, int axis)
+{
+  return s->at->program->axes[axis].symbol;
+}
+
+static ProgramValue map(Gradient *s, OperatorId op, NumberType type, NumberType compute, ProgramValue a,
+                        ProgramValue b, ProgramValue c)
+{
+  const ProgramValue operands[] = {a, b, c};
+  unsigned n = b.kind == VALUE_ABSENT ? 1 : c.kind == VALUE_ABSENT ? 2 : 3;
+  return program_add_map(s->at, s->node, op, type, compute, operands, n);
+}
+
+static ProgramValue number(Gradient *s, OperatorId op, ProgramValue a, ProgramValue b)
+{
+  return map(s, op, NUMBER_F32, NUMBER_F32, a, b, none);
+}
+
+static ProgramValue real(double value)
+{
+  return program_immediate((float)value, NUMBER_F32);
+}
+
+/* ---- operands and results ---- */
+
+/* The head of the group. */
+static const Symbolic *own_head(const Gradient *s)
+{
+  Arena *arena = s->at->program->arena;
+  if (s->group == PROGRAM_NONE) return symbol(s, s->head);
+  return symbolic_add(arena, symbolic_mul(arena, symbol(s, s->head), s->at->program->axes[s->group].extent),
+                      symbol(s, s->group));
+}
+
+/* Row m of queries or results, or key t; of a tensor without elements a value of each row. */
+static ProgramAccess access_of(const Gradient *s, const GraphTensor *tensor, bool rows, int last)
+{
+  ProgramAccess access = {.tensor = tensor};
+  access.at[0] = (ProgramIndex){symbol(s, s->batch), PROGRAM_NONE};
+  access.at[1] = (ProgramIndex){rows ? own_head(s) : symbol(s, s->head), PROGRAM_NONE};
+  access.at[2] = (ProgramIndex){symbol(s, rows ? s->row : s->key), PROGRAM_NONE};
+  if (tensor->rank > 3) access.at[3] = (ProgramIndex){symbol(s, last), PROGRAM_NONE};
+  return access;
+}
+
+static ProgramValue read(Gradient *s, unsigned input, int last)
+{
+  bool rows = input != GRADIENT_K && input != GRADIENT_V;
+  return program_read_once(s->at, s->node, access_of(s, s->node->inputs[input], rows, last));
+}
+
+static ProgramValue read_mask(Gradient *s)
+{
+  const GraphTensor *mask = s->node->inputs[GRADIENT_MASK];
+  const Symbolic *const at[] = {symbol(s, s->batch), own_head(s), symbol(s, s->row), symbol(s, s->key)};
+  const Symbolic *zero = symbolic_constant(s->at->program->arena, 0);
+  ProgramAccess access = {.tensor = mask};
+  for (unsigned d = 0; d < mask->rank; d++) {
+    bool one = symbolic_equals(mask->shape[d], 1);
+    access.at[d] = (ProgramIndex){one ? zero : at[4 - mask->rank + d], PROGRAM_NONE};
+  }
+  return program_read_once(s->at, s->node, access);
+}
+
+static ProgramValue dot(Gradient *s, ProgramValue a, ProgramValue b, uint32_t axes)
+{
+  return program_add_reduction(s->at, s->node, REDUCTION_DOT, axes, NUMBER_F32, (ProgramValue[]){a, b});
+}
+
+static void write(Gradient *s, unsigned output, bool rows, int last, ProgramValue value)
+{
+  const GraphTensor *tensor = s->node->n_outputs > output ? s->node->outputs[output] : NULL;
+  if (!tensor) return;
+  ProgramNode row = {.kind = NODE_WRITE,
+                     .source = s->node,
+                     .type = tensor->type,
+                     .compute = tensor->type,
+                     .access = access_of(s, tensor, rows, last)};
+  program_add_node(s->at, row, &value, 1, tensor->type);
+}
+
+/* ---- scores ---- */
+
+static ProgramValue hidden_but(Gradient *s, ProgramValue seen, ProgramValue scores)
+{
+  return map(s, ONNX_Where, NUMBER_F32, NUMBER_F32, seen, scores, real(-INFINITY));
+}
+
+static ProgramValue masked(Gradient *s, ProgramValue scores)
+{
+  bool given = s->node->n_inputs > GRADIENT_MASK && s->node->inputs[GRADIENT_MASK];
+  if (!given) return scores;
+  ProgramValue mask = read_mask(s);
+  if (s->node->inputs[GRADIENT_MASK]->type == NUMBER_BOOL) return hidden_but(s, mask, scores);
+  return number(s, ONNX_Add, scores, mask);
+}
+
+/* An index along an axis; of the only one there is 0. */
+static const Symbolic *place_along(const Gradient *s, int axis)
+{
+  bool one = symbolic_equals(s->at->program->axes[axis].extent, 1);
+  return one ? symbolic_constant(s->at->program->arena, 0) : symbol(s, axis);
+}
+
+/* Scores where key - row is at most (at least) the distance. */
+static ProgramValue bounded(Gradient *s, ProgramValue scores, OperatorId op, int64_t distance)
+{
+  Arena *arena = s->at->program->arena;
+  const ProgramAxis *axes = s->at->program->axes;
+  bool one = symbolic_equals(axes[s->row].extent, 1) && symbolic_equals(axes[s->key].extent, 1);
+  if (one) return scores; /* a row sees its own key */
+  const Symbolic *index =
+      symbolic_sub(arena, symbolic_sub(arena, place_along(s, s->key), place_along(s, s->row)),
+                   symbolic_constant(arena, distance));
+  ProgramValue seen = map(s, op, NUMBER_BOOL, NUMBER_S64, program_add_index(s->at, s->node, index),
+                          program_immediate(0, NUMBER_S64), none);
+  return hidden_but(s, seen, scores);
+}
+
+/* *bent: the cap's tanh, or ABSENT. */
+static ProgramValue scores_of(Gradient *s, ProgramValue product, ProgramValue *bent)
+{
+  double cap = graph_attribute(s->node, "softcap")->number;
+  int64_t left = graph_attribute(s->node, "left_window_size")->integer,
+          right = graph_attribute(s->node, "right_window_size")->integer;
+  ProgramValue scores = number(s, ONNX_Mul, product, real(s->scale));
+  *bent = none;
+  if (cap > 0) {
+    *bent = number(s, ONNX_Tanh, number(s, ONNX_Div, scores, real(cap)), none);
+    scores = number(s, ONNX_Mul, *bent, real(cap));
+  }
+  scores = masked(s, scores);
+  if (graph_attribute(s->node, "is_causal")->integer) right = 0;
+  if (left >= 0) scores = bounded(s, scores, ONNX_GreaterOrEqual, -left);
+  return right >= 0 ? bounded(s, scores, ONNX_LessOrEqual, right) : scores;
+}
+
+/* ---- the whole ---- */
+
+static void add_axes(Gradient *s)
+{
+  ProgramBuilder *at = s->at;
+  const GraphTensor *q = s->node->inputs[GRADIENT_Q], *k = s->node->inputs[GRADIENT_K],
+                    *v = s->node->inputs[GRADIENT_V];
+  GraphGradient of = graph_gradient(s->node);
+  bool grouped = !symbolic_same(q->shape[1], k->shape[1]);
+  s->batch = program_add_axis(at, 'b', -1, q->shape[0]);
+  s->head = program_add_axis(at, 'h', -1, k->shape[1]);
+  s->group = PROGRAM_NONE;
+  if (grouped)
+    s->group = program_add_axis(at, 'g', -1,
+                                symbolic_binary(at->program->arena, SYMBOLIC_DIV, q->shape[1], k->shape[1]));
+  s->row = program_add_axis(at, 'm', -1, q->shape[2]);
+  s->key = program_add_axis(at, 't', -1, k->shape[2]);
+  s->depth = program_add_axis(at, 'd', -1, q->shape[3]);
+  s->width = of != GRADIENT_OF_VALUES ? program_add_axis(at, 'e', -1, v->shape[3]) : PROGRAM_NONE;
+  if (of != GRADIENT_OF_VALUES) s->of_depth = program_add_axis(at, 'c', -1, q->shape[3]);
+  if (of == GRADIENT_OF_VALUES || s->node->n_outputs > 1)
+    s->of_width = program_add_axis(at, 'f', -1, v->shape[3]);
+}
+
+void program_add_gradient(ProgramBuilder *at, const GraphNode *node)
+{
+  Gradient gradient = {.at = at, .node = node, .scale = graph_attribute(node, "scale")->number},
+           *s = &gradient;
+  GraphGradient of = graph_gradient(node);
+  int64_t depth = 1;
+  symbolic_is_constant(node->inputs[GRADIENT_Q]->shape[3], &depth);
+  if (s->scale == 0) s->scale = 1 / sqrt((double)MAX(depth, 1));
+  add_axes(s);
+  uint32_t rows = 1u << s->row | (s->group == PROGRAM_NONE ? 0 : 1u << s->group);
+  ProgramValue product = dot(s, read(s, GRADIENT_Q, s->depth), read(s, GRADIENT_K, s->depth), 1u << s->depth);
+  ProgramValue bent, scores = scores_of(s, product, &bent);
+  ProgramValue weights =
+      number(s, ONNX_Exp, number(s, ONNX_Sub, scores, read(s, GRADIENT_SUMS, PROGRAM_NONE)), none);
+  if (of == GRADIENT_OF_VALUES || node->n_outputs > 1)
+    write(s, of == GRADIENT_OF_VALUES ? 0 : 1, false, s->of_width,
+          dot(s, weights, read(s, GRADIENT_GRAD, s->of_width), rows));
+  if (of == GRADIENT_OF_VALUES) return;
+  ProgramValue of_weights =
+      dot(s, read(s, GRADIENT_GRAD, s->width), read(s, GRADIENT_V, s->width), 1u << s->width);
+  ProgramValue above = number(s, ONNX_Sub, of_weights, read(s, GRADIENT_DELTA, PROGRAM_NONE)),
+               of_scores = number(s, ONNX_Mul, weights, above);
+  if (bent.kind != VALUE_ABSENT)
+    of_scores = number(s, ONNX_Mul, of_scores, number(s, ONNX_Sub, real(1), number(s, ONNX_Mul, bent, bent)));
+  bool queries = of == GRADIENT_OF_QUERIES;
+  ProgramValue sum = dot(s, of_scores, read(s, queries ? GRADIENT_K : GRADIENT_Q, s->of_depth),
+                         queries ? 1u << s->key : rows);
+  write(s, 0, queries, s->of_depth, number(s, ONNX_Mul, sum, real(s->scale)));
+}

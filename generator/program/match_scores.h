@@ -1,0 +1,18 @@
+/* Between matchers of attention and of its gradients: what is computed of scores by where they lie. */
+#pragma once
+#include "generator/program/attention.h"
+#include "generator/program/bind.h"
+
+typedef struct ScoreAxes {
+  const Program *program;
+  int row, key;
+} ScoreAxes;
+
+/* Is the value what an elementwise operator of that kind gives? */
+bool scores_are(const Program *program, ProgramValue value, OperatorId op);
+/* Mul or Div by a positive number. */
+bool scores_are_scaled(const Program *program, ProgramValue value, ProgramValue *scores, double *factor);
+/* Where(comparison of key - row or of the key, scores, -infinity), or the same turned around. *scores: what is masked;
+ * *limit: what is loaded of the bound. */
+bool scores_are_masked(const ScoreAxes *at, ProgramValue value, ProgramValue *scores, AttentionBound *bound,
+                       ProgramValue *limit);

@@ -1,0 +1,266 @@
+/* AttentionGradPart: gradients of attention's queries, keys or values, from the operators that they are made of, so that errors are theirs.
+ * All values are [batch, head of keys, which of the heads of queries that share it, rows, columns]. */
+#include "reference/private.h"
+#include <math.h>
+#include <string.h>
+
+enum { GRAD, Q, K, V, SUMS, DELTA, MASK };
+enum { RANK = 5 };
+
+/* A value and how far each element may be off. */
+typedef struct {
+  Value *value;
+  Errors errors;
+} Part;
+
+typedef struct {
+  const ReferenceCall *call;
+  const Errors *inputs; /* NULL: errors are not asked for */
+  const ErrorModel *model;
+  GError **error;
+  bool ok;
+} Gradient;
+
+static void clear(Part *part)
+{
+  g_clear_pointer(&part->value, value_free);
+  g_clear_pointer(&part->errors.each, g_free);
+}
+
+/* ---- parts ---- */
+
+/* An input's elements in another shape of as many. */
+static Part view(Gradient *at, unsigned input, const int64_t *shape)
+{
+  const Value *x = at->call->inputs[input];
+  Part part = {0};
+  if (!at->ok) return part;
+  part.value = value_new(x->type, RANK, shape, at->error);
+  at->ok = part.value != NULL && part.value->n == x->n;
+  if (!at->ok) return part;
+  memcpy(part.value->floats, x->floats, x->n * sizeof *x->floats);
+  const Errors *errors = at->inputs && at->inputs[input].each ? &at->inputs[input] : NULL;
+  if (errors) part.errors = (Errors){g_memdup2(errors->each, (x->n + 1) * sizeof(double)), errors->shared, 0};
+  return part;
+}
+
+static int64_t group_of(const Gradient *at)
+{
+  return at->call->inputs[Q]->shape[1] / MAX(at->call->inputs[K]->shape[1], 1);
+}
+
+static Part operand(Gradient *at, unsigned input)
+{
+  const Value *x = at->call->inputs[input];
+  int64_t heads = at->call->inputs[K]->shape[1], columns = x->rank > 3 ? x->shape[3] : 1;
+  bool keys = input == K || input == V;
+  return view(at, input, (int64_t[]){x->shape[0], heads, keys ? 1 : group_of(at), x->shape[2], columns});
+}
+
+/* Columns for rows. */
+static Part turned(Gradient *at, Part part)
+{
+  Part result = {0};
+  if (at->ok) {
+    const int64_t *from = part.value->shape;
+    size_t rows = (size_t)from[3], columns = (size_t)from[4], size = rows * columns;
+    result.value = value_new(part.value->type, RANK, (int64_t[]){from[0], from[1], from[2], from[4], from[3]},
+                             at->error);
+    at->ok = result.value != NULL;
+    if (at->ok && part.errors.each)
+      result.errors = (Errors){g_new0(double, part.value->n + 1), part.errors.shared, 0};
+    for (size_t i = 0; at->ok && i < part.value->n; i++) {
+      size_t to = i / size * size + i % columns * rows + i % size / columns;
+      result.value->floats[to] = part.value->floats[i];
+      if (part.errors.each) result.errors.each[to] = part.errors.each[i];
+    }
+  }
+  clear(&part);
+  return result;
+}
+
+static Part copy_of(Gradient *at, const Part *part)
+{
+  Part copy = {0};
+  if (!at->ok) return copy;
+  copy.value = value_new(part->value->type, RANK, part->value->shape, at->error);
+  at->ok = copy.value != NULL;
+  if (at->ok) memcpy(copy.value->floats, part->value->floats, part->value->n * sizeof(double));
+  if (at->ok && part->errors.each)
+    copy.errors =
+        (Errors){g_memdup2(part->errors.each, (part->value->n + 1) * sizeof(double)), part->errors.shared, 0};
+  return copy;
+}
+
+static Part number(Gradient *at, double value)
+{
+  Part part = {0};
+  if (at->ok) part.value = value_new(NUMBER_F32, 0, NULL, at->error);
+  at->ok = part.value != NULL;
+  if (at->ok) part.value->floats[0] = (float)value;
+  return part;
+}
+
+/* One of the operators that it is made of; operands are used up. */
+static Part step(Gradient *at, const char *op, Part a, Part b, const ReferenceAttribute *attributes,
+                 unsigned n)
+{
+  const Value *values[] = {a.value, b.value};
+  const Errors errors[] = {a.errors, b.errors};
+  const ReferenceCall call = {op, at->call->opset, values, b.value ? 2 : 1, attributes, n, NUMBER_F32};
+  Part part = {0};
+  if (at->ok) at->ok = reference_run(&call, &part.value, 1, at->error);
+  if (at->ok) part.value->type = NUMBER_F32;
+  if (at->ok && at->inputs)
+    at->ok = reference_errors(&call, errors, &part.value, 1, at->model, &part.errors, at->error);
+  clear(&a);
+  clear(&b);
+  return part;
+}
+
+static Part of_two(Gradient *at, const char *op, Part a, Part b)
+{
+  return step(at, op, a, b, NULL, 0);
+}
+
+/* ---- scores ---- */
+
+/* Where the scores' element i is in the mask, which broadcasts. */
+static size_t place_in(const Value *mask, const Value *scores, size_t i, int64_t group)
+{
+  const int64_t *shape = scores->shape;
+  int64_t key = (int64_t)i % shape[4], row = (int64_t)i / shape[4] % shape[3],
+          head = (int64_t)i / shape[4] / shape[3] % (shape[1] * group),
+          batch = (int64_t)i / shape[4] / shape[3] / (shape[1] * group);
+  const int64_t full[] = {batch, head, row, key};
+  int64_t at[4];
+  for (unsigned d = 0; d < mask->rank; d++)
+    at[d] = mask->shape[d] == 1 ? 0 : full[4 - mask->rank + d];
+  return reference_element(mask, at);
+}
+
+/* Adds the mask, and hides what a row does not see. */
+static void mask_scores(const Gradient *at, Part *scores)
+{
+  const ReferenceCall *call = at->call;
+  const Value *mask = call->n_inputs > MASK ? call->inputs[MASK] : NULL;
+  int64_t left = reference_integer(call, "left_window_size"),
+          right = reference_integer(call, "right_window_size");
+  if (reference_integer(call, "is_causal")) right = 0;
+  for (size_t i = 0; at->ok && i < scores->value->n; i++) {
+    const int64_t *shape = scores->value->shape;
+    int64_t distance = (int64_t)i % shape[4] - (int64_t)i / shape[4] % shape[3];
+    size_t place = mask ? place_in(mask, scores->value, i, group_of(at)) : 0;
+    bool truth = mask && mask->type == NUMBER_BOOL, added = mask && !truth;
+    if (added) scores->value->floats[i] += mask->floats[place];
+    if (added && at->inputs && at->inputs[MASK].each && scores->errors.each)
+      scores->errors.each[i] = error_sum(scores->errors.each[i], at->inputs[MASK].each[place]);
+    bool hidden = (truth && !mask->integers[place]) || (left >= 0 && distance < -left) ||
+                  (right >= 0 && distance > right);
+    if (hidden) scores->value->floats[i] = -INFINITY;
+    if (scores->errors.each && isinf(scores->value->floats[i])) scores->errors.each[i] = 0;
+  }
+}
+
+static double scale_of(const Gradient *at)
+{
+  double scale = reference_number(at->call, "scale");
+  return scale != 0 ? scale : 1 / sqrt((double)MAX(at->call->inputs[Q]->shape[3], 1));
+}
+
+/* *slope: what scores grow by with products, but for the scale; nothing: 1. */
+static Part scores_of(Gradient *at, Part *slope)
+{
+  double cap = reference_number(at->call, "softcap");
+  Part scores = of_two(at, "MatMul", operand(at, Q), turned(at, operand(at, K)));
+  scores = of_two(at, "Mul", scores, number(at, scale_of(at)));
+  *slope = (Part){0};
+  if (cap > 0) {
+    Part bent = step(at, "Tanh", of_two(at, "Div", scores, number(at, cap)), (Part){0}, NULL, 0);
+    Part square = of_two(at, "Mul", copy_of(at, &bent), copy_of(at, &bent));
+    *slope = of_two(at, "Sub", number(at, 1), square);
+    scores = of_two(at, "Mul", bent, number(at, cap));
+  }
+  mask_scores(at, &scores);
+  return scores;
+}
+
+/* ---- results ---- */
+
+/* Kernels multiply it in the operands' type. */
+static Part rounded(const Gradient *at, Part part)
+{
+  if (at->ok) part.value->type = at->call->inputs[Q]->type;
+  return part;
+}
+
+/* The sum over heads that share keys. */
+static Part summed(Gradient *at, Part left, Part right)
+{
+  static const int64_t group = 2;
+  const ReferenceAttribute sum[] = {{.name = "axes", .integers = &group, .n = 1},
+                                    {.name = "keepdims", .integer = 1},
+                                    {.name = "noop_with_empty_axes", .integer = 0}};
+  return step(at, "ReduceSum", of_two(at, "MatMul", turned(at, left), right), (Part){0}, sum,
+              G_N_ELEMENTS(sum));
+}
+
+/* Values go to y, or errors to *errors. */
+static void give(Gradient *at, Part part, Value *y, Errors *errors)
+{
+  if (at->ok && y && !at->inputs) memcpy(y->floats, part.value->floats, y->n * sizeof(double));
+  if (at->ok && y && at->inputs && part.errors.each)
+    memcpy(errors->each, part.errors.each, y->n * sizeof(double));
+  clear(&part);
+}
+
+/* errors: NULL where values are wanted. */
+static bool compute(Gradient *at, Value *const *outputs, unsigned n_outputs, Errors *errors)
+{
+  const char *of = reference_attribute(at->call, "of")->text;
+  bool queries = !strcmp(of, "queries"), values = !strcmp(of, "values");
+  Value *of_values = values ? outputs[0] : n_outputs > 1 ? outputs[1] : NULL;
+  Errors *value_errors = errors && of_values ? &errors[values ? 0 : 1] : NULL;
+  Part slope, scores = scores_of(at, &slope);
+  Part weights = step(at, "Exp", of_two(at, "Sub", scores, operand(at, SUMS)), (Part){0}, NULL, 0);
+  if (of_values)
+    give(at, summed(at, rounded(at, copy_of(at, &weights)), operand(at, GRAD)), of_values, value_errors);
+  if (!values) {
+    Part of_weights = of_two(at, "MatMul", operand(at, GRAD), turned(at, operand(at, V)));
+    Part changes = of_two(at, "Mul", weights, of_two(at, "Sub", of_weights, operand(at, DELTA)));
+    weights = (Part){0};
+    if (slope.value) changes = of_two(at, "Mul", changes, copy_of(at, &slope));
+    changes = rounded(at, changes);
+    Part sum = queries ? of_two(at, "MatMul", changes, operand(at, K)) : summed(at, changes, operand(at, Q));
+    give(at, of_two(at, "Mul", sum, number(at, scale_of(at))), outputs[0], errors);
+  }
+  clear(&slope);
+  clear(&weights);
+  return at->ok;
+}
+
+bool reference_is_gradient(const char *op)
+{
+  return !strcmp(op, "AttentionGradPart");
+}
+
+bool reference_gradient(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
+{
+  const char *of = reference_attribute(call, "of")->text;
+  unsigned like = !strcmp(of, "queries") ? Q : !strcmp(of, "keys") ? K : V;
+  Gradient at = {.call = call, .error = error, .ok = true};
+  for (unsigned i = 0; i <= V; i++)
+    if (call->inputs[i]->rank != 4) return reference_refuse(error, call, "the shapes do not fit");
+  for (unsigned i = 0; at.ok && i < n_outputs; i++) {
+    outputs[i] = value_new(call->result, 4, call->inputs[i ? V : like]->shape, error);
+    at.ok = outputs[i] != NULL;
+  }
+  return at.ok && compute(&at, outputs, n_outputs, NULL);
+}
+
+bool errors_of_gradient(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
+                        unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error)
+{
+  Gradient at = {.call = call, .inputs = inputs, .model = model, .error = error, .ok = true};
+  return compute(&at, outputs, n_outputs, results);
+}

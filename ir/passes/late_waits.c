@@ -135,7 +135,8 @@ static IrOp *close_group(Late *late, IrOp *product)
   builder.mark = product->mark;
   IrOp *commit = ir_emit(&builder, OP_COMMIT, 1, ir_name(late->module, "products"));
   if (late->n == MOST_IN_FLIGHT) retire(late, 1, product);
-  late->flight[late->n++] = (Flight){.first = product, .product = last, .channel = channel_of(last->operands[2])};
+  late->flight[late->n++] =
+      (Flight){.first = product, .product = last, .channel = channel_of(last->operands[2])};
   return commit;
 }
 

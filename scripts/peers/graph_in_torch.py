@@ -342,7 +342,7 @@ def gradient_of(graph):
 def scalar(graph, name):
     """A constant of one element, as a number."""
     entry = graph["tensors"].get(name)
-    if entry is None or entry["kind"] != "constant" or entry["shape"] or "data" not in entry:
+    if entry is None or entry["kind"] != "constant" or entry["shape"] or not entry.get("data"):  # infinities are not written
         return None
     return entry["data"][0] if entry["type"][0] not in "su" else int(entry["data"][0])
 

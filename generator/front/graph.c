@@ -39,12 +39,11 @@ void graph_know_integers(Arena *arena, GraphTensor *tensor)
     return;
   const Symbolic **values = arena_new_array(arena, const Symbolic *, tensor->n_elements + 1);
   for (size_t i = 0; i < tensor->n_elements; i++) {
-    const guint8 *element = (const guint8 *)tensor->data + number_bytes_of(tensor->type, i);
     int64_t whole; /* the largest of s64 are no doubles */
     if (tensor->type == NUMBER_S64)
-      memcpy(&whole, element, sizeof whole);
+      whole = (int64_t)number_get_bits(tensor->type, tensor->data, i);
     else
-      whole = (int64_t)number_to_double(tensor->type, element);
+      whole = (int64_t)number_read(tensor->type, tensor->data, i);
     values[i] = symbolic_constant(arena, whole);
   }
   tensor->values = values;

@@ -345,8 +345,7 @@ static void write_numbers(Inference *at, GraphTensor *tensor)
   for (size_t i = 0; i < tensor->n_elements; i++) {
     int64_t value;
     if (!symbolic_is_constant(tensor->values[i], &value)) return;
-    guint64 bytes = number_bytes_of(tensor->type, 1);
-    memcpy(data + i * bytes, &value, bytes); /* little-endian, as everything in memory */
+    number_set_bits(tensor->type, (uint64_t)value, data, i);
   }
   tensor->data = data;
 }

@@ -6,8 +6,8 @@ import struct
 import sys
 
 TYPES = {"f32": 1, "tf32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "bool": 9, "f16": 10, "f64": 11,
-         "u32": 12, "u64": 13, "bf16": 16, "e4m3": 17, "e5m2": 19}
-PACK = {"f32": "f", "f64": "d", "s8": "b", "u8": "B", "s32": "i", "s64": "q", "bool": "?", "f16": "e"}
+         "u32": 12, "u64": 13, "bf16": 16, "e4m3": 17, "e5m2": 19, "u4": 21, "s4": 22, "e2m1": 23, "e8m0": 24}
+PACK = {"f32": "f", "f64": "d", "s8": "b", "u8": "B", "s32": "i", "s64": "q", "bool": "?", "f16": "e", "e8m0": "B"}
 OPSET = 27  # that descriptions have where they say nothing
 
 
@@ -76,8 +76,15 @@ def element(kind, value):
     return struct.pack("<" + PACK[kind], value)
 
 
+def nibbles(values):
+    """Codes of 4 bits, two a byte, low first."""
+    codes = [v & 15 for v in values] + [0] * (len(values) % 2)
+    return bytes(low | high << 4 for low, high in zip(codes[::2], codes[1::2]))
+
+
 def tensor(name, spec):
-    raw = b"".join(element(spec["type"], v) for v in flat(spec["data"]))
+    kind, values = spec["type"], flat(spec["data"])
+    raw = nibbles(values) if kind in ("u4", "s4", "e2m1") else b"".join(element(kind, v) for v in values)
     return b"".join(integer(1, d) for d in spec["shape"]) + integer(2, TYPES[spec["type"]]) + data(8, name) + data(9, raw)
 
 

@@ -599,7 +599,8 @@ static void choose_other_fill(Choice *choice, IrOp *fill)
       return;
     }
   }
-  if (engine_fills && choice->products->len && !choice->threads && has_whole_tiles(choice)) {
+  bool packed = number_is_packed(tensor->element); /* threads copy such, but hold none as values */
+  if (engine_fills && choice->products->len && !choice->threads && has_whole_tiles(choice) && !packed) {
     ir_remark(choice->context, "%s: loaded by threads, and put into its slot", name);
     fill_by_value(choice, fill);
     return;

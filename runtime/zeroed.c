@@ -28,8 +28,8 @@ bool zeroed_init(Executable *x, GError **error)
   x->zeroed_offsets = arena_new_array(x->arena, uint64_t, x->plan->n_tensors);
   for (unsigned i = 0; i < x->plan->n_tensors; i++) {
     const PlanTensor *tensor = x->plan->tensors[i];
-    int64_t bytes = number_bytes(tensor->type), extent;
     if (!tensor->zero) continue;
+    int64_t bytes = number_bytes(tensor->type), extent;
     x->zeroed_offsets[i] = x->zeroed_bytes;
     for (unsigned d = 0; d < tensor->rank; d++) {
       if (!symbolic_is_constant(tensor->shape[d], &extent)) {

@@ -7,6 +7,7 @@ typedef struct {
   Expansion *x;
   int64_t heads, kv_heads;
   GraphTensor *q, *k, *v; /* [T, heads * size] */
+  GraphTensor *joint;     /* queries with keys behind them, which are turned together; NULL: they are apart */
 } Packed;
 
 static const GraphAttribute *attribute(const Packed *at, const char *name)
@@ -211,8 +212,14 @@ static void unpack_rows(Packed *at)
                   "`%s` does not hold %d heads of queries, keys and values", at->q->name, (int)all);
     return;
   }
-  int64_t d = width / all;
-  split(at, at->q, 1, (int64_t[]){at->heads * d, at->kv_heads * d, at->kv_heads * d}, 3, parts);
+  int64_t d = width / all, q = at->heads * d, kv = at->kv_heads * d;
+  if (attribute(at, "do_rotary")->integer) {
+    split(at, at->q, 1, (int64_t[]){q + kv, kv}, 2, parts);
+    at->joint = parts[0];
+    at->v = parts[1];
+    return;
+  }
+  split(at, at->q, 1, (int64_t[]){q, kv, kv}, 3, parts);
   at->q = parts[0];
   at->k = parts[1];
   at->v = parts[2];
@@ -243,6 +250,23 @@ static GraphTensor *turned(Packed *at, const char *part, GraphTensor *rows, int6
   return expand(x, ONNX_Squeeze, part, y, axes);
 }
 
+/* [T, pairs] of a table, as a list: the kernel that looks them up computes where they are. */
+static GraphTensor *angles_at(Packed *at, GraphTensor *table, GraphTensor *place)
+{
+  Expansion *x = at->x;
+  const int64_t all = -1, last = 1;
+  if (expand_failed(x)) return NULL;
+  const Symbolic *shape[] = {tokens(at), table->shape[1]};
+  GraphTensor *row = expand(x, ONNX_Unsqueeze, "row", place, expand_integers(x, "last", &last, 1));
+  row = expand_cast(x, "row", expand(x, ONNX_Expand, "row", row, expand_known(x, "shape", shape, 2, 1)),
+                    NUMBER_S64);
+  row = expand(x, ONNX_Mul, "row", row, expand_known(x, "pairs", &shape[1], 1, 0));
+  GraphTensor *pair = expand_cast(x, "pair", expand_index(x, "pair", shape, 2, 1), NUMBER_S64);
+  return expand(x, ONNX_Gather, "angles",
+                expand(x, ONNX_Reshape, "list", table, expand_integers(x, "all", &all, 1)),
+                expand(x, ONNX_Add, "place", row, pair));
+}
+
 static void turn_rows(Packed *at, GraphTensor *place)
 {
   GraphTensor *angles[2];
@@ -253,9 +277,19 @@ static void turn_rows(Packed *at, GraphTensor *place)
     return;
   }
   for (unsigned i = 0; i < 2; i++)
-    angles[i] = expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), place);
-  at->q = turned(at, "q", at->q, at->heads, angles);
-  at->k = turned(at, "k", at->k, at->kv_heads, angles);
+    angles[i] = angles_at(at, expand_input(at->x, COSINE + i), place);
+  if (!at->joint) {
+    at->q = turned(at, "q", at->q, at->heads, angles);
+    at->k = turned(at, "k", at->k, at->kv_heads, angles);
+    return;
+  }
+  GraphTensor *all = turned(at, "qk", at->joint, at->heads + at->kv_heads, angles), *parts[2] = {NULL, NULL};
+  int64_t width = 0;
+  if (!expand_failed(at->x)) symbolic_is_constant(all->shape[1], &width);
+  width /= at->heads + at->kv_heads;
+  split(at, all, 1, (int64_t[]){at->heads * width, at->kv_heads * width}, 2, parts);
+  at->q = parts[0];
+  at->k = parts[1];
 }
 
 static void check_paged(Packed *at)

@@ -163,11 +163,24 @@ static bool report(GraphBuilder *b, const BuilderSharing *sharing, const char *h
   return false;
 }
 
-static bool settle(GraphBuilder *b, const BuilderSharing *sharing)
+/* One output lies in an input's memory, also where operators say so by their definition. */
+static bool is_alone(const GraphBuilder *b, unsigned i)
 {
+  const BuilderSharing *sharing = &g_array_index(b->sharing, BuilderSharing, i);
+  for (unsigned j = 0; j < i; j++)
+    if (!strcmp(g_array_index(b->sharing, BuilderSharing, j).input, sharing->input)) return false;
+  return true;
+}
+
+static bool settle(GraphBuilder *b, unsigned i)
+{
+  const BuilderSharing *sharing = &g_array_index(b->sharing, BuilderSharing, i);
   GraphTensor *output = g_hash_table_lookup(b->tensors, sharing->output);
   const GraphTensor *input = output ? output->memory : NULL;
   if (!input) return false; /* reported before */
+  if (!is_alone(b, i))
+    return report(b, sharing, NULL, "`%s` cannot lie in `%s`: another output does", output->name,
+                  input->name);
   const GraphNode *writer = output->producer;
   bool appends = writer && writer->op->id == ONNX_AppendRows;
   for (unsigned i = 0; appends && i < writer->n_outputs; i++)
@@ -223,7 +236,7 @@ bool infer_settle_memory(GraphBuilder *b)
 {
   bool ok = true;
   for (unsigned i = 0; i < b->sharing->len; i++)
-    ok = settle(b, &g_array_index(b->sharing, BuilderSharing, i)) && ok;
+    ok = settle(b, i) && ok;
   for (unsigned i = 0; ok && i < b->expanded->len; i++) {
     const GraphNode *node = b->expanded->pdata[i];
     ok = check_readers(b, node) && (node->op->id != ONNX_AppendRows || check_append(b, node));

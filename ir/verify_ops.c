@@ -717,6 +717,14 @@ static void check_stored_only(Verifier *verifier, const IrOp *op)
           ir_op_info(op->code)->name);
 }
 
+static void check_some(Verifier *verifier, const IrOp *op)
+{
+  IrType operand = type_of(verifier, op->operands[0]);
+  if (operand.kind != TYPE_TILE || operand.element != NUMBER_BOOL ||
+      op->results[0]->type.kind != TYPE_PREDICATE)
+    fault(verifier, op, "element-type", "`some` takes a tile of bool, and gives a predicate");
+}
+
 void verify_op_rules(Verifier *verifier, const IrOp *op)
 {
   check_stored_only(verifier, op);
@@ -745,6 +753,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_SPREAD: check_spread(verifier, op); break;
   case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;
   case OP_IOTA: check_iota(verifier, op); break;
+  case OP_SOME: check_some(verifier, op); break;
   case OP_SET: check_set(verifier, op); break;
   case OP_VAR: check_var(verifier, op); break;
   case OP_FOR: check_for(verifier, op); break;

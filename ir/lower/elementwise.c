@@ -249,6 +249,18 @@ void lower_elementwise(Lower *lower, IrOp *op)
   lower_tile_bind(lower, result, tile);
 }
 
+void lower_some(Lower *lower, const IrOp *op)
+{
+  unsigned corner[LAYOUT_MAX_DIMS] = {0};
+  LowerTile *tile = tile_operand(lower, op->operands[0], corner);
+  IrExpr *any = tile->reg[0];
+  for (unsigned r = 1; r < tile->n; r++)
+    any = lower_value(lower, OP_OR, ir_predicate(), "any", 2, any, tile->reg[r]);
+  IrExpr *vote = lower_value(lower, OP_VOTE, ir_predicate(), "any", 1, any);
+  ir_attribute_set(vote->value->def, ATTR_MODE, ir_name(lower->module, "any"));
+  lower_scalar_bind(lower, op->results[0], vote);
+}
+
 /* ---- Casts ---- */
 
 static bool is_pair_type(NumberType type)

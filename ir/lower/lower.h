@@ -284,6 +284,10 @@ IrOp *lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, Lowe
 
 bool lower_is_elementwise(IrOpcode code);
 void lower_elementwise(Lower *lower, IrOp *op);
+
+/* Whether any lane of the warp has a true element. */
+void lower_some(Lower *lower, const IrOp *op);
+
 void lower_cast(Lower *lower, IrOp *op);
 void lower_splat(Lower *lower, IrOp *op);
 void lower_iota(Lower *lower, IrOp *op);

@@ -100,6 +100,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_SCAN: lower_scan(lower, op); break;
   case OP_SORT: lower_sort(lower, op); break;
   case OP_SPREAD: lower_spread_every(lower, op); break;
+  case OP_SOME: lower_some(lower, op); break;
   case OP_CURSOR: lower_cursor(lower, op); break;
   case OP_ADVANCE: lower_advance(lower, op); break;
   case OP_SKIP: lower_skip(lower, op); break;

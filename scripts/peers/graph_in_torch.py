@@ -223,6 +223,10 @@ def product(node):
     return lambda a, b: torch.matmul(a, b) if alpha == 1.0 else torch.matmul(a * alpha, b)
 
 
+# What computes softmax(scale q k^T) v of [batch, heads, rows, size]: by_kernel() of graphs.py puts another library's in its place.
+attend = F.scaled_dot_product_attention
+
+
 def attention(node):
     """What graph_of_attention() makes one node: queries, keys and values of [batch, heads, rows, size], or of heads in groups."""
     scale, causal = node["alpha"], node["causal"]
@@ -231,7 +235,7 @@ def attention(node):
         groups = q.dim() == 5
         if groups:
             q, k, v, shape = q.flatten(1, 2), k.squeeze(2), v.squeeze(2), q.shape
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=groups)
+        y = attend(q, k, v, is_causal=causal, scale=scale, enable_gqa=groups)
         return y.reshape(*shape[:4], y.shape[-1]) if groups else y
     return compute
 

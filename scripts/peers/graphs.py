@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN) and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3 and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,gradients,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
-compiler, CUDA's headers (CUDA_HOME) and PyTorch; Liger is left out where it is not installed."""
+compiler, CUDA's headers (CUDA_HOME) and PyTorch; FlashAttention-3 (PyPI: fa3-fwd) and Liger are left out where they are not installed."""
 import argparse
 import ctypes
 import json
@@ -196,6 +196,34 @@ def gradient_by(name):
     return build
 
 
+def flash3(splits):
+    """FlashAttention-3 (`fa3-fwd`): bf16 alone, keys divided into so many parts, 0: as many as it thinks best."""
+    def build(_graph, compute):
+        import fa3_fwd_interface
+        import graph_in_torch
+        import torch
+
+        def attend(q, k, v, is_causal, scale, enable_gqa):
+            y = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype, device=q.device)
+            if is_causal and q.shape[2] != k.shape[2]:
+                raise graph_in_torch.Unsupported("its masks begin at the last row")
+            if splits != 1 and q.shape[2] > 64:
+                raise graph_in_torch.Unsupported("parts of keys are for few queries")
+            turned = [x.transpose(1, 2) for x in (q, k, v)]
+            # No other than positions are known: no new keys, ends, pages, positions or scales; no window, no softcap.
+            torch.ops.fa3_fwd.fwd(*turned, *[None] * 3, y.transpose(1, 2), *[None] * 16, scale, is_causal, -1, -1, 0, 0.0, True, None, splits, None, 0)
+            return y
+
+        def inside(given):
+            before, graph_in_torch.attend = graph_in_torch.attend, attend
+            try:
+                return compute(given)
+            finally:
+                graph_in_torch.attend = before
+        return inside
+    return build
+
+
 def one_row_operator(graph):
     import graph_in_torch
     node = graph["nodes"][0]
@@ -242,6 +270,13 @@ def peers_of(names):
             yield Peer(name, about, {"flash": by_backend("FLASH_ATTENTION"), "cudnn": by_backend("CUDNN_ATTENTION")}, only_attention)
         elif name == "gradients":
             yield Peer(name, about, {"flash": gradient_by("flash"), "cudnn": gradient_by("cudnn")}, only_gradient)
+        elif name == "flash3":
+            try:
+                import fa3_fwd_interface  # noqa: F401
+            except ImportError as missing:
+                print(f"flash3 is left out: {missing}", file=sys.stderr)
+                continue
+            yield Peer(name, "FlashAttention-3 (fa3-fwd)", {"1": flash3(1), "auto": flash3(0), **{str(n): flash3(n) for n in (4, 16, 64)}}, only_attention)
         elif name == "liger":
             try:
                 from importlib.metadata import version
@@ -251,7 +286,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, gradients or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients or liger")
 
 
 def build(name, folder):

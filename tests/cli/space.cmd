@@ -89,14 +89,14 @@ $ adlgen compile a.json --gpu h100 --set cluster_n=1 --emit ptx --out out --expl
 
 # Of products alone: no other family's chooser holds them against facts.
 $ mkdir -p asked/templates; sed '/^param backwards/s/$/ if causal/' own/templates/attention.ir >asked/templates/attention.ir; ADLGEN_DATA_DIR=asked adlgen compile a.json --gpu h100 --emit ptx --out out
-asked/templates/attention.ir:34:39: error: the condition of `backwards` asks for a fact: of products alone it is heeded
+asked/templates/attention.ir:36:39: error: the condition of `backwards` asks for a fact: of products alone it is heeded
   param backwards: int = 0 in 0 .. 1 if causal
                                         ^
 hint: ask for the fact in its `try` lines
 [exit 3]
 
 $ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
-own/templates/attention.ir:52:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
+own/templates/attention.ir:55:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
     if !anyone
         ^
 [exit 1]

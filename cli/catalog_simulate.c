@@ -258,8 +258,7 @@ static bool simulate(Job *job, const Graph *graph, Execution *x, Arena *arena, G
   options.jobs = 1;
   options.strict = true; /* these are our own kernels */
   g_autoptr(RunData) data = run_data_new(graph, NULL, options.seed, error);
-  if (!data) return false;
-  run_data_put_inputs(data, x);
+  if (!data || !run_data_put_inputs(data, x, error)) return false;
   g_autoptr(ExecutionFaults) faults = execution_faults_new();
   if (!execution_simulate(x, &options, faults, error)) return false;
   if (faults->n_errors) {

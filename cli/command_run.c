@@ -285,9 +285,7 @@ static bool prepare(Run *run, GError **error)
   run->data = run->execution && apply_offsets(run, error) && apply_sharing(run, error)
                   ? run_data_new(run->graph, files, run->seed, error)
                   : NULL;
-  if (!run->data) return false;
-  run_data_put_inputs(run->data, run->execution);
-  return true;
+  return run->data && run_data_put_inputs(run->data, run->execution, error);
 }
 
 /* ---- running ---- */

@@ -24,7 +24,7 @@ static void raise_above(Fuser *fuser, Group *group, Group *source, void *data)
   group->level = MAX(group->level, source->level + 1);
 }
 
-/* Groups that read what the group computes, and do not stand above it, join the list. */
+/* Groups that read what the group computes, and do not stand above it, join the list, if they do not wait in it. */
 static void add_dependents(Fuser *fuser, Group *group, GPtrArray *list)
 {
   for (unsigned i = 0; i < group->nodes->len; i++) {
@@ -35,7 +35,9 @@ static void add_dependents(Fuser *fuser, Group *group, GPtrArray *list)
       const GPtrArray *readers = tensor ? fuser->readers[tensor->index] : NULL;
       for (unsigned k = 0; readers && k < readers->len; k++) {
         Group *other = fuser_group(fuser, readers->pdata[k]);
-        if (other && other != group && other->level <= group->level) g_ptr_array_add(list, other);
+        if (!other || other == group || other->level > group->level || other->queued) continue;
+        other->queued = true;
+        g_ptr_array_add(list, other);
       }
     }
   }
@@ -47,6 +49,7 @@ void fuser_settle_levels(Fuser *fuser, Group *group)
   g_ptr_array_add(list, group);
   for (unsigned i = 0; i < list->len; i++) {
     Group *next = list->pdata[i];
+    next->queued = false;
     fuser_visit_sources(fuser, next, raise_above, NULL);
     if (next->level <= fuser->groups->len) add_dependents(fuser, next, list);
   }

@@ -15,6 +15,7 @@ typedef struct Group {
   double work;                     /* operations of its elementwise nodes, for each element */
   unsigned level;                  /* above those of all groups it reads from */
   unsigned seen;                   /* the search that came by last */
+  bool queued;                     /* fuser_settle_levels has still to look at it */
   const ProgramDivision *division; /* into several kernels; NULL: it is one */
   int64_t mean_of; /* a row's sum is divided by so many elements, of which parts were summed before; or 0 */
 } Group;

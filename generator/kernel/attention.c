@@ -109,7 +109,9 @@ static void add_tensors(KernelBuild *build)
 
 /* ---- sub-kernels ---- */
 
-static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
+/* Where the place's tile lies in a tensor; along what has no step that is 0. But tiles of a cluster may lie behind the one row of a
+ * result, which only their coordinate tells. */
+static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool result)
 {
   const Place *place = scope->data;
   IrModule *module = scope->build->module;
@@ -120,6 +122,7 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
   for (unsigned d = 0; d < RANK; d++) {
     int64_t stride;
     if (!ir_expr_is_int(tensor->type.strides[d], &stride) || stride) continue;
+    if (result && d == ATTENTION_ROW && choice_int(scope->build->choice, "cluster_n", 1) > 1) continue;
     at[d] = ir_int(module, 0);
     if (d >= RANK - 2) extent[d + 2 - RANK] = 1;
   }
@@ -129,7 +132,7 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 static IrExpr *load_input(StepScope *scope, unsigned input)
 {
   int64_t extent[2];
-  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  IrExpr *access = corner(scope, scope->tensors[input], extent, false);
   return scope_load_tile(scope, input, access, extent);
 }
 
@@ -249,7 +252,7 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
     IrValue *tensor = scope->tensors[op->n_inputs + i];
     int64_t extent[2];
     IrExpr *value = scope_stored(scope, i, scope_operand(scope, &op->outputs[i].value));
-    IrOp *store = ir_emit(&scope->builder, OP_STORE, 2, corner(scope, tensor, extent), value);
+    IrOp *store = ir_emit(&scope->builder, OP_STORE, 2, corner(scope, tensor, extent, true), value);
     if (own) ir_attribute_set(store, ATTR_WHERE, own);
   }
   if (region) scope->builder = outer;
@@ -384,7 +387,7 @@ static void write_seen(KernelBuild *build)
     more = symbolic_add(build->expressions, bound->number, more);
     IrValue *tensor = scope.tensors[bound->limit.index];
     int64_t extent[2];
-    IrExpr *limit = load_number(&scope, "limit", corner(&scope, tensor, extent), tensor->type.element);
+    IrExpr *limit = load_number(&scope, "limit", corner(&scope, tensor, extent, false), tensor->type.element);
     IrExpr *end = ir_binary(module, OPERATOR_ADD, limit, kernel_dim(build, more, "BOUND", NUMBER_S32));
     seen = ir_call(module, "min", 2, seen, end);
   }
@@ -445,8 +448,8 @@ static const Symbolic *is_alike(const KernelBuild *build)
   const FusedAttention *attention = attention_of(build->op);
   Arena *arena = build->expressions;
   int64_t heads = choice_int(build->choice, "heads", 1),
-          rows = choice_int(build->choice, "rows", 1) * choice_int(build->choice, "cluster", 1);
-  int64_t blocks = choice_int(build->choice, "sms", 1) / choice_int(build->choice, "cluster", 1);
+          rows = choice_int(build->choice, "rows", 1) * choice_int(build->choice, "cluster_n", 1);
+  int64_t blocks = choice_int(build->choice, "sms", 1) / choice_int(build->choice, "cluster_n", 1);
   const Symbolic *together = symbolic_binary(arena, SYMBOLIC_MIN, symbolic_constant(arena, heads),
                                              symbolic_mul(arena, attention->batches, attention->heads));
   const Symbolic *tiles = symbolic_mul(

@@ -1,12 +1,13 @@
 /* skip_rescales: a sum that is multiplied by a number a row is left alone where all of a warp's numbers are 1.
  *
  * needs  STAGED, waits derived, loops split
- * gives  in roles that multiply: where a sum of products is multiplied by a value of each row in a loop, and nothing else reads
+ * gives  in roles whose products are asynchronous: where a sum of products is multiplied by a value of each row in a loop, and nothing else reads
  *        what that gives, the multiplication stands in an `if` of whether any of the warp's rows has another value than 1
  * breaks nothing: a product with 1 is what it was
  *
  * An online softmax's maxima move in a loop's first iterations, and hardly ever later where templates let them rise by some
- * powers of two before they follow (Zadouri et al., FlashAttention-4, 2026). */
+ * powers of two before they follow (Zadouri et al., FlashAttention-4, 2026). Where threads wait for each product, sums and operands
+ * fill their registers, and a branch between them makes the assembler spill. */
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 
@@ -24,7 +25,7 @@ static bool is_value_of_tile(const IrExpr *operand)
 static void note_sum(IrOp *op, void *data)
 {
   Role *role = data;
-  if (op->code == OP_MMA && op->operands[0]->kind == EXPR_VALUE)
+  if (op->code == OP_MMA && ir_is_asynchronous_product(op) && op->operands[0]->kind == EXPR_VALUE)
     g_hash_table_add(role->sums, op->operands[0]->value);
 }
 

@@ -121,7 +121,7 @@ def wrong_cases():
     yield "a tensor of strings", with_initializer(integer(1, 4) + integer(2, 8) + data(8, "c") + data(6, "a")), 1, [
         "type string (ONNX's number 8) is not supported", "in tensor `c`"]
     yield "too few bytes", with_initializer(integer(1, 4) + integer(2, 1) + data(8, "c") + data(9, b"\0" * 12)), 1, [
-        "12 bytes for constant `c`, which has 4 elements of 4 bytes"]
+        "12 bytes for constant `c`, which has 4 elements of 32 bits"]
     yield "a negative extent", with_initializer(integer(1, -4) + integer(2, 1) + data(8, "c") + data(9, b"")), 1, [
         "an extent of -4 is not supported"]
     yield "data outside of the folder", external("../weights.bin", 0, 16), 1, ["leads out of the model's folder"]

@@ -24,7 +24,7 @@ LONG = [63, 64, 65, 127, 128, 129, 257, 1000, 1024, 2049]
 PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 255, 257]
 BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "LeakyRelu", "HardSwish",
            "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
-MOST_UNPROVEN = 0.01  # of all graphs: seen are 4 of 3000
+MOST_UNPROVEN, MOST_UNPROVEN_ROWS = 0.01, 0.02  # of all graphs: seen are 4 of 3000, and of rows 12 of 1000
 INDEXED = ["Gather", "GatherElements", "Pad", "Tile", "Trilu", "ScatterElements", "ScatterND", "GatherND", "MaxPool", "AveragePool"]
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp", "ReduceL1", "ReduceL2",
               "ReduceSumSquare", "ReduceLogSum"]
@@ -787,7 +787,7 @@ def main():
             if code not in (0, 3) and not unproven or arguments.show:
                 print(f"---- seed {seed} on {gpu}: exit {code}\n{said}{how}", flush=True)
     print(f"{ran} random graphs, {refused} not supported, {wide} prove nothing, {failed} failed")
-    return 1 if failed or wide > MOST_UNPROVEN * ran + 1 else 0
+    return 1 if failed or wide > (MOST_UNPROVEN_ROWS if arguments.rows else MOST_UNPROVEN) * ran + 1 else 0
 
 
 if __name__ == "__main__":

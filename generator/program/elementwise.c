@@ -36,22 +36,51 @@ static const ElementWalk *walk_of(const FusedOperator *op, unsigned result)
   return &elementwise->walks[i];
 }
 
-bool elementwise_varies(const FusedOperator *op, const FusedOperand *operand)
+/* What was looked at already: steps, then tensors, then walks. Each is asked once, not once for each path to it. */
+typedef struct {
+  const FusedOperator *op;
+  bool *seen;
+} Look;
+
+static bool is_new(const Look *look, unsigned place)
 {
+  bool seen = look->seen[place];
+  look->seen[place] = true;
+  return !seen;
+}
+
+static bool varies(const Look *look, const FusedOperand *operand);
+
+static bool scatters(const Look *look, unsigned tensor)
+{
+  const ElementPlace *place = elementwise_place(look->op, tensor);
+  for (unsigned i = 0; place && i < place->n; i++)
+    if (follows_row(look->op, place->indices[i].of_axes) || varies(look, &place->indices[i].loaded))
+      return true;
+  return false;
+}
+
+static bool varies(const Look *look, const FusedOperand *operand)
+{
+  const FusedOperator *op = look->op;
   switch (operand->kind) {
   case OPERAND_INPUT:
-    return !symbolic_equals(op->inputs[operand->index].strides[op->rank - 1], 0) ||
-           elementwise_scatters(op, operand->index);
+    return is_new(look, op->n_steps + operand->index) &&
+           (!symbolic_equals(op->inputs[operand->index].strides[op->rank - 1], 0) ||
+            scatters(look, operand->index));
   case OPERAND_INDEX: return follows_row(op, elementwise_of(op)->values[operand->index]);
   case OPERAND_STEP: {
     const FusedStep *step = &op->steps[operand->index];
+    if (!is_new(look, operand->index)) return false;
     for (unsigned i = 0; i < step->n_operands; i++)
-      if (elementwise_varies(op, &step->operands[i])) return true;
+      if (varies(look, &step->operands[i])) return true;
     return false;
   }
   case OPERAND_REDUCED: {
     const ElementWalk *walk = walk_of(op, operand->index);
-    return elementwise_varies(op, &walk->source) || elementwise_varies(op, &walk->place);
+    unsigned place = (unsigned)(walk - elementwise_of(op)->walks);
+    return is_new(look, op->n_steps + op->n_inputs + op->n_outputs + place) &&
+           (varies(look, &walk->source) || varies(look, &walk->place));
   }
   case OPERAND_ABSENT:
   case OPERAND_ANCHOR:
@@ -60,13 +89,22 @@ bool elementwise_varies(const FusedOperator *op, const FusedOperand *operand)
   return false;
 }
 
-bool elementwise_scatters(const FusedOperator *op, unsigned input)
+static bool *look_new(const FusedOperator *op)
 {
-  const ElementPlace *place = elementwise_place(op, input);
-  for (unsigned i = 0; place && i < place->n; i++)
-    if (follows_row(op, place->indices[i].of_axes) || elementwise_varies(op, &place->indices[i].loaded))
-      return true;
-  return false;
+  const Elementwise *elementwise = elementwise_of(op);
+  return g_new0(bool, op->n_steps + op->n_inputs + op->n_outputs + (elementwise ? elementwise->n_walks : 0));
+}
+
+bool elementwise_varies(const FusedOperator *op, const FusedOperand *operand)
+{
+  g_autofree bool *seen = look_new(op);
+  return varies(&(Look){op, seen}, operand);
+}
+
+bool elementwise_scatters(const FusedOperator *op, unsigned tensor)
+{
+  g_autofree bool *seen = look_new(op);
+  return scatters(&(Look){op, seen}, tensor);
 }
 
 /* ---- what others know ---- */

@@ -56,7 +56,8 @@ char *catalog_case_text(const Plan *plan, const CatalogCase *c)
 
 /* ---- tiles ---- */
 
-/* A tile text names the sizes of M, N and K, of M and N, or of N: the names that catalog.json uses. */
+/* A tile text names the sizes of M, N and K, of M and N, or of N: the names that catalog.json uses. A word may stand in front of a
+ * number, which says how a row is read (passes4096). */
 static void read_tiles(Chooser *c)
 {
   static const char *const names[] = {"M", "N", "K"};
@@ -66,7 +67,7 @@ static void read_tiles(Chooser *c)
     c->tile[i] = 1;
     for (unsigned k = 0; k < n && k < G_N_ELEMENTS(names); k++)
       if (!strcmp(c->plan->symbols[i].name, names[n == 1 ? 1 : k]))
-        c->tile[i] = MAX((unsigned)strtoul(parts[k], NULL, 10), 1);
+        c->tile[i] = MAX((unsigned)strtoul(parts[k] + strcspn(parts[k], "0123456789"), NULL, 10), 1);
   }
 }
 

@@ -41,13 +41,34 @@ static bool is_register_tile(const IrExpr *expr)
   return expr->kind == EXPR_VALUE && expr->value->type.kind == TYPE_TILE;
 }
 
-/* Does a product add to the tile? Then parts of it lie as its layout has them (choose_layouts). */
-static bool is_sum(const GPtrArray *ops, const IrValue *tile)
+/* Does a product add to the tile? */
+static bool is_product(const GPtrArray *ops, const IrValue *tile)
 {
-  bool sum = false;
+  bool product = false;
   for (unsigned i = 0; i < ops->len; i++) {
     const IrOp *op = ops->pdata[i];
-    sum |= op->code == OP_MMA && op->operands[0]->value == tile;
+    product |= op->code == OP_MMA && op->operands[0]->value == tile;
+  }
+  return product;
+}
+
+static bool is_of_product(const GPtrArray *ops, const IrExpr *value)
+{
+  const IrOp *def = is_register_tile(value) ? value->value->def : NULL;
+  bool of_product = false;
+  for (unsigned i = 0; def && ir_op_is_elementwise(def->code) && i < def->n_operands; i++)
+    of_product |= is_register_tile(def->operands[i]) && is_product(ops, def->operands[i]->value);
+  return of_product;
+}
+
+/* A product's sum, or a variable to which such a sum is added (exact sums of 8-bit floats)? Then parts of it lie as its layout has
+ * them (choose_layouts). */
+static bool is_sum(const GPtrArray *ops, const IrValue *tile)
+{
+  bool sum = is_product(ops, tile);
+  for (unsigned i = 0; i < ops->len && !sum; i++) {
+    const IrOp *op = ops->pdata[i];
+    sum = op->code == OP_SET && op->operands[0]->value == tile && is_of_product(ops, op->operands[1]);
   }
   return sum;
 }

@@ -10,6 +10,7 @@
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 #define WORD_BITS    32 /* of a register */
+#define NARROWEST    4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
 
 /* How rows stay: the IR's `hold`. */
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
@@ -317,15 +318,6 @@ const char *row_program_refuse(const Problem *problem)
   return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;
 }
 
-/* Do rows of every length that there can be stay in registers? */
-static bool stays(const Problem *problem)
-{
-  RowTile fit;
-  const FusedOperator *op = problem->op;
-  return !row_program_refuse(problem) &&
-         !fit_program(problem, choose_maximum(problem, row_of(op)->columns), 1, &fit);
-}
-
 /* ---- variants ---- */
 
 /* Accesses of VECTOR_BYTES: rows start aligned, and a vector never straddles a row's end. *vector: elements of one of
@@ -372,8 +364,17 @@ static bool is_carried(const Candidate *candidate, unsigned slot, const void *da
   return axes[slot].carried == CARRIED_ALWAYS || candidate->values[slot] != axes[slot].absent;
 }
 
+/* Does an earlier variant take all launches that this one would? */
+static bool is_taken(const Chooser *chooser, const Choice *choice)
+{
+  for (unsigned i = 0; i < chooser->n; i++)
+    if (symbolic_same(chooser->variants[i].guard, choice->guard)) return true;
+  return false;
+}
+
 static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile *fit)
 {
+  if (choice->guard && is_taken(chooser, choice)) return;
   candidate_carry(&fit->of, choice, is_carried, NULL);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
@@ -386,23 +387,6 @@ static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
 static bool is_complete(const Chooser *chooser)
 {
   return chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard);
-}
-
-/* Rows of so many columns at most. */
-static void add_registers(Chooser *chooser, int64_t most, bool aligned)
-{
-  const Problem *problem = chooser->problem;
-  const FusedOperator *op = problem->op;
-  if (is_complete(chooser)) return;
-  Choice *choice = choose_open(chooser, "row");
-  int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
-  unsigned vector = 1;
-  RowTile fit;
-  if (aligned && !require_vectors(problem, choice, &vector)) return;
-  if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
-  if (fit_program(problem, longest, vector, &fit)) return;
-  choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
-  finish(chooser, choice, ROW_REGISTERS, &fit);
 }
 
 /* Rows of a length that is known, shared by as few blocks of a cluster as leave each so little that others run beside it. */
@@ -558,6 +542,33 @@ static int64_t row_bytes(const FusedOperator *op, int64_t columns)
   return bytes;
 }
 
+/* Threads of rows of so many columns at most, and how many of each they keep; NULL, or why there are none. Rows longer than a
+ * warp keeps, of which is known what they take, have the threads of a row of just so many. */
+static const char *fit_registers(const Problem *problem, int64_t longest, unsigned vector, bool aligned,
+                                 RowTile *fit)
+{
+  bool measured = is_measured(problem) && longest > problem->gpu->model->short_row;
+  if (measured && fit_best(problem, longest, vector, aligned, 1, fit)) return NULL;
+  return fit_program(problem, longest, vector, fit);
+}
+
+/* Rows of so many columns at most. */
+static void add_registers(Chooser *chooser, int64_t most, bool aligned)
+{
+  const Problem *problem = chooser->problem;
+  const FusedOperator *op = problem->op;
+  if (is_complete(chooser)) return;
+  Choice *choice = choose_open(chooser, "row");
+  int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
+  unsigned vector = 1;
+  RowTile fit;
+  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
+  if (fit_registers(problem, longest, vector, aligned, &fit)) return;
+  choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
+  finish(chooser, choice, ROW_REGISTERS, &fit);
+}
+
 /* A variant for rows of one length. */
 static void add_measured(Chooser *chooser, bool aligned)
 {
@@ -667,20 +678,34 @@ static bool add_across(Chooser *chooser)
   return add_passes(chooser, run, true) && add_passes(chooser, run, false);
 }
 
+/* Rows that stay in registers, by how long they are at most: a row takes as long as the widest that its kernel is for. Those
+ * that threads read in vectors have kernels of every width, the others few. */
+static bool add_widths(Chooser *chooser, bool aligned, bool streams)
+{
+  const CostModel *model = chooser->problem->gpu->model;
+  int64_t longest = choose_maximum(chooser->problem, row_of(chooser->problem->op)->columns), known;
+  bool one = symbolic_is_constant(row_of(chooser->problem->op)->columns, &known);
+  int64_t most = streams                                            ? model->short_row
+                 : !aligned && !one && longest > model->longest_row ? model->long_row
+                                                                    : model->longest_row;
+  unsigned width = one ? MIN(longest, most) : aligned ? model->short_row / NARROWEST : model->short_row;
+  for (bool last = false; !last; width *= aligned ? 2 : model->long_row / model->short_row) {
+    last = width >= most || width >= longest;
+    if (!add_form(chooser, ROW_REGISTERS, MIN(width, most), aligned)) return false;
+  }
+  return true;
+}
+
 /* Rows of every length: those that stay in registers by how long they are, all others in other forms. Where nothing of a
  * row is kept only short ones stay, which would leave threads of a chunk without elements. */
 static bool add_all(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
-  const CostModel *model = problem->gpu->model;
-  const int64_t widths[] = {model->short_row, model->long_row, model->longest_row};
-  bool all = stays(problem), streams = row_program_streams(problem->op);
-  unsigned first = all && !streams ? G_N_ELEMENTS(widths) - 1 : 0;
-  unsigned end = streams ? 1 : G_N_ELEMENTS(widths) - !all;
+  bool streams = row_program_streams(problem->op);
   for (unsigned aligned = 2; aligned-- > 0 && is_measured(problem);)
     add_measured(chooser, aligned);
-  for (unsigned i = first; i < end; i++)
-    if (!add_both(chooser, ROW_REGISTERS, widths[i])) return false;
+  for (unsigned aligned = 2; aligned-- > 0;)
+    if (!add_widths(chooser, aligned, streams)) return false;
   return (streams || add_both(chooser, ROW_CLUSTER, 0)) && add_both(chooser, ROW_PASSES, 0);
 }
 

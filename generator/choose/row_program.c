@@ -501,6 +501,8 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
     fit->blocks--;
   uint64_t bytes = (uint64_t)fit->blocks * (fit->cols / fit->split_k) * widest_bytes(op);
+  /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
+  if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || count_operands(op))) return false;
   return fit->blocks && (!count_operands(op) || bytes <= model->row_most_flight);
 }
 
@@ -582,7 +584,7 @@ static void add_measured(Chooser *chooser, bool aligned)
   Choice *choice = choose_open(chooser, "row");
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   bool shares = row_bytes(op, known) >= (int64_t)problem->gpu->model->row_shared_least;
-  unsigned peers = shares ? exchanging_blocks(problem->gpu) : 1;
+  unsigned peers = shares && exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
   if (!fit_best(problem, known, vector, aligned, peers, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);

@@ -130,8 +130,9 @@ static bool choose_blocks(Division *division)
   const IrOp *tiles = division->tiles;
   division->blocks =
       ir_attribute(tiles, ATTR_SPLIT_K) ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : wanted_blocks(division);
-  unsigned most = exchanging_blocks(gpu);
-  if (division->blocks > 1 && most <= 1) {
+  unsigned most =
+      gpu->cluster_max; /* where the text asks for them: these may not fit every GPU of the kind */
+  if (division->blocks > 1 && exchanging_blocks(gpu) <= 1) {
     ir_remark(division->context, "one block reduces what %d would share: %s has no clusters, or no mbarriers",
               (int)division->blocks, gpu->name);
     division->blocks = 1;

@@ -626,7 +626,9 @@ static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
   const IrOp *tiles = survey->tiles->len ? survey->tiles->pdata[0] : NULL;
   int64_t sharing = tiles ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : 1;
   bool sums = !survey->fills->len;
-  if (sharing <= 1 || engine_fills(survey) || (sums && sharing <= exchanging_blocks(gpu))) return true;
+  if (sharing <= 1 || engine_fills(survey) ||
+      (sums && exchanging_blocks(gpu) > 1 && sharing <= gpu->cluster_max))
+    return true;
   error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "split",
             "split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what "
             "was rejected, --set swapped=1 swaps the operands",

@@ -76,6 +76,8 @@ bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate
 /* The most rows that the variant's guard admits; rows up to which the variants so far serve. */
 int64_t gemm_most_rows(const Problem *problem, const Choice *choice);
 int64_t gemm_rows_taken(const Chooser *chooser);
+/* Elements of the right operand, of all batches and both products. */
+double gemm_right_elements(const Problem *problem);
 /* Tiles of the product with so many rows, all of its batches. */
 double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows);
 /* The same tile where there are so many rows at most: if each block then has one of its own, and that leaves

@@ -155,6 +155,15 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
   return shape;
 }
 
+double gemm_right_elements(const Problem *problem)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  double n = (double)choose_typical(problem, gemm->n) * (double)choose_typical(problem, gemm->k);
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    if (!symbolic_equals(gemm->b_batch[i], 0)) n *= (double)choose_typical(problem, problem->op->dims[i]);
+  return n * gemm_products(problem);
+}
+
 int64_t gemm_most_rows(const Problem *problem, const Choice *choice)
 {
   const FusedGemm *gemm = gemm_of(problem->op);

@@ -153,9 +153,7 @@ static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
   }
   if (problem->gpu->memory_bandwidth <= 0) return;
   const Problem wide = plain_product(problem);
-  double weights = (double)choose_typical(problem, of->n) * (double)choose_typical(problem, of->k);
-  for (unsigned i = 0; i < of->n_batch; i++)
-    if (!symbolic_equals(of->b_batch[i], 0)) weights *= (double)choose_typical(problem, problem->op->dims[i]);
+  double weights = gemm_right_elements(problem);
   uint64_t bits = number_bits(of->weights.type) + number_bits(of->b_type);
   double apart = tiles_clocks(&wide, gemm_group_possible(&wide), m, bounded);
   if (apart >= 0) apart += direct_bytes_clocks(problem, weights * (double)bits / CHAR_BIT);

@@ -1,36 +1,16 @@
 /* AttentionGradPart: gradients of attention's queries, keys or values, from the operators that they are made of, so that errors are theirs.
  * All values are [batch, head of keys, which of the heads of queries that share it, rows, columns]. */
-#include "reference/private.h"
+#include "reference/parts.h"
 #include <math.h>
 #include <string.h>
 
 enum { GRAD, Q, K, V, SUMS, DELTA, MASK };
 enum { RANK = 5 };
 
-/* A value and how far each element may be off. */
-typedef struct {
-  Value *value;
-  Errors errors;
-} Part;
-
-typedef struct {
-  const ReferenceCall *call;
-  const Errors *inputs; /* NULL: errors are not asked for */
-  const ErrorModel *model;
-  GError **error;
-  bool ok;
-} Gradient;
-
-static void clear(Part *part)
-{
-  g_clear_pointer(&part->value, value_free);
-  g_clear_pointer(&part->errors.each, g_free);
-}
-
 /* ---- parts ---- */
 
 /* An input's elements in another shape of as many. */
-static Part view(Gradient *at, unsigned input, const int64_t *shape)
+static Part view(Parts *at, unsigned input, const int64_t *shape)
 {
   const Value *x = at->call->inputs[input];
   Part part = {0};
@@ -44,12 +24,12 @@ static Part view(Gradient *at, unsigned input, const int64_t *shape)
   return part;
 }
 
-static int64_t group_of(const Gradient *at)
+static int64_t group_of(const Parts *at)
 {
   return at->call->inputs[Q]->shape[1] / MAX(at->call->inputs[K]->shape[1], 1);
 }
 
-static Part operand(Gradient *at, unsigned input)
+static Part operand(Parts *at, unsigned input)
 {
   const Value *x = at->call->inputs[input];
   int64_t heads = at->call->inputs[K]->shape[1], columns = x->rank > 3 ? x->shape[3] : 1;
@@ -58,7 +38,7 @@ static Part operand(Gradient *at, unsigned input)
 }
 
 /* Columns for rows. */
-static Part turned(Gradient *at, Part part)
+static Part turned(Parts *at, Part part)
 {
   Part result = {0};
   if (at->ok) {
@@ -75,52 +55,8 @@ static Part turned(Gradient *at, Part part)
       if (part.errors.each) result.errors.each[to] = part.errors.each[i];
     }
   }
-  clear(&part);
+  part_clear(&part);
   return result;
-}
-
-static Part copy_of(Gradient *at, const Part *part)
-{
-  Part copy = {0};
-  if (!at->ok) return copy;
-  copy.value = value_new(part->value->type, RANK, part->value->shape, at->error);
-  at->ok = copy.value != NULL;
-  if (at->ok) memcpy(copy.value->floats, part->value->floats, part->value->n * sizeof(double));
-  if (at->ok && part->errors.each)
-    copy.errors =
-        (Errors){g_memdup2(part->errors.each, (part->value->n + 1) * sizeof(double)), part->errors.shared, 0};
-  return copy;
-}
-
-static Part number(Gradient *at, double value)
-{
-  Part part = {0};
-  if (at->ok) part.value = value_new(NUMBER_F32, 0, NULL, at->error);
-  at->ok = part.value != NULL;
-  if (at->ok) part.value->floats[0] = (float)value;
-  return part;
-}
-
-/* One of the operators that it is made of; operands are used up. */
-static Part step(Gradient *at, const char *op, Part a, Part b, const ReferenceAttribute *attributes,
-                 unsigned n)
-{
-  const Value *values[] = {a.value, b.value};
-  const Errors errors[] = {a.errors, b.errors};
-  const ReferenceCall call = {op, at->call->opset, values, b.value ? 2 : 1, attributes, n, NUMBER_F32};
-  Part part = {0};
-  if (at->ok) at->ok = reference_run(&call, &part.value, 1, at->error);
-  if (at->ok) part.value->type = NUMBER_F32;
-  if (at->ok && at->inputs)
-    at->ok = reference_errors(&call, errors, &part.value, 1, at->model, &part.errors, at->error);
-  clear(&a);
-  clear(&b);
-  return part;
-}
-
-static Part of_two(Gradient *at, const char *op, Part a, Part b)
-{
-  return step(at, op, a, b, NULL, 0);
 }
 
 /* ---- scores ---- */
@@ -140,13 +76,11 @@ static size_t place_in(const Value *mask, const Value *scores, size_t i, int64_t
 }
 
 /* Adds the mask, and hides what a row does not see. */
-static void mask_scores(const Gradient *at, Part *scores)
+static void mask_scores(const Parts *at, Part *scores)
 {
   const ReferenceCall *call = at->call;
   const Value *mask = call->n_inputs > MASK ? call->inputs[MASK] : NULL;
-  int64_t left = reference_integer(call, "left_window_size"),
-          right = reference_integer(call, "right_window_size");
-  if (reference_integer(call, "is_causal")) right = 0;
+  PartWindow seen = part_window(call);
   for (size_t i = 0; at->ok && i < scores->value->n; i++) {
     const int64_t *shape = scores->value->shape;
     int64_t distance = (int64_t)i % shape[4] - (int64_t)i / shape[4] % shape[3];
@@ -155,31 +89,21 @@ static void mask_scores(const Gradient *at, Part *scores)
     if (added) scores->value->floats[i] += mask->floats[place];
     if (added && at->inputs && at->inputs[MASK].each && scores->errors.each)
       scores->errors.each[i] = error_sum(scores->errors.each[i], at->inputs[MASK].each[place]);
-    bool hidden = (truth && !mask->integers[place]) || (left >= 0 && distance < -left) ||
-                  (right >= 0 && distance > right);
-    if (hidden) scores->value->floats[i] = -INFINITY;
+    if ((truth && !mask->integers[place]) || distance < seen.least || distance > seen.most)
+      scores->value->floats[i] = -INFINITY;
     if (scores->errors.each && isinf(scores->value->floats[i])) scores->errors.each[i] = 0;
   }
 }
 
-static double scale_of(const Gradient *at)
-{
-  double scale = reference_number(at->call, "scale");
-  return scale != 0 ? scale : 1 / sqrt((double)MAX(at->call->inputs[Q]->shape[3], 1));
-}
-
 /* *slope: what scores grow by with products, but for the scale; nothing: 1. */
-static Part scores_of(Gradient *at, Part *slope)
+static Part scores_of(Parts *at, Part *slope)
 {
-  double cap = reference_number(at->call, "softcap");
-  Part scores = of_two(at, "MatMul", operand(at, Q), turned(at, operand(at, K)));
-  scores = of_two(at, "Mul", scores, number(at, scale_of(at)));
+  Part bent, product = part_of(at, "MatMul", operand(at, Q), turned(at, operand(at, K)));
+  Part scores = part_scores(at, product, at->call->inputs[Q], &bent);
   *slope = (Part){0};
-  if (cap > 0) {
-    Part bent = step(at, "Tanh", of_two(at, "Div", scores, number(at, cap)), (Part){0}, NULL, 0);
-    Part square = of_two(at, "Mul", copy_of(at, &bent), copy_of(at, &bent));
-    *slope = of_two(at, "Sub", number(at, 1), square);
-    scores = of_two(at, "Mul", bent, number(at, cap));
+  if (bent.value) {
+    Part square = part_of(at, "Mul", part_copy(at, &bent), bent);
+    *slope = part_of(at, "Sub", part_number(at, 1), square);
   }
   mask_scores(at, &scores);
   return scores;
@@ -188,54 +112,55 @@ static Part scores_of(Gradient *at, Part *slope)
 /* ---- results ---- */
 
 /* Kernels multiply it in the operands' type. */
-static Part rounded(const Gradient *at, Part part)
+static Part rounded(const Parts *at, Part part)
 {
   if (at->ok) part.value->type = at->call->inputs[Q]->type;
   return part;
 }
 
 /* The sum over heads that share keys. */
-static Part summed(Gradient *at, Part left, Part right)
+static Part summed(Parts *at, Part left, Part right)
 {
   static const int64_t group = 2;
   const ReferenceAttribute sum[] = {{.name = "axes", .integers = &group, .n = 1},
                                     {.name = "keepdims", .integer = 1},
                                     {.name = "noop_with_empty_axes", .integer = 0}};
-  return step(at, "ReduceSum", of_two(at, "MatMul", turned(at, left), right), (Part){0}, sum,
-              G_N_ELEMENTS(sum));
+  return part_step(at, "ReduceSum", part_of(at, "MatMul", turned(at, left), right), (Part){0}, sum,
+                   G_N_ELEMENTS(sum), NUMBER_F32);
 }
 
 /* Values go to y, or errors to *errors. */
-static void give(Gradient *at, Part part, Value *y, Errors *errors)
+static void give(Parts *at, Part part, Value *y, Errors *errors)
 {
   if (at->ok && y && !at->inputs) memcpy(y->floats, part.value->floats, y->n * sizeof(double));
   if (at->ok && y && at->inputs && part.errors.each)
     memcpy(errors->each, part.errors.each, y->n * sizeof(double));
-  clear(&part);
+  part_clear(&part);
 }
 
 /* errors: NULL where values are wanted. */
-static bool compute(Gradient *at, Value *const *outputs, unsigned n_outputs, Errors *errors)
+static bool compute(Parts *at, Value *const *outputs, unsigned n_outputs, Errors *errors)
 {
   const char *of = reference_attribute(at->call, "of")->text;
   bool queries = !strcmp(of, "queries"), values = !strcmp(of, "values");
   Value *of_values = values ? outputs[0] : n_outputs > 1 ? outputs[1] : NULL;
   Errors *value_errors = errors && of_values ? &errors[values ? 0 : 1] : NULL;
   Part slope, scores = scores_of(at, &slope);
-  Part weights = step(at, "Exp", of_two(at, "Sub", scores, operand(at, SUMS)), (Part){0}, NULL, 0);
+  Part weights = part_of(at, "Exp", part_of(at, "Sub", scores, operand(at, SUMS)), (Part){0});
   if (of_values)
-    give(at, summed(at, rounded(at, copy_of(at, &weights)), operand(at, GRAD)), of_values, value_errors);
+    give(at, summed(at, rounded(at, part_copy(at, &weights)), operand(at, GRAD)), of_values, value_errors);
   if (!values) {
-    Part of_weights = of_two(at, "MatMul", operand(at, GRAD), turned(at, operand(at, V)));
-    Part changes = of_two(at, "Mul", weights, of_two(at, "Sub", of_weights, operand(at, DELTA)));
+    Part of_weights = part_of(at, "MatMul", operand(at, GRAD), turned(at, operand(at, V)));
+    Part changes = part_of(at, "Mul", weights, part_of(at, "Sub", of_weights, operand(at, DELTA)));
     weights = (Part){0};
-    if (slope.value) changes = of_two(at, "Mul", changes, copy_of(at, &slope));
+    if (slope.value) changes = part_of(at, "Mul", changes, part_copy(at, &slope));
     changes = rounded(at, changes);
-    Part sum = queries ? of_two(at, "MatMul", changes, operand(at, K)) : summed(at, changes, operand(at, Q));
-    give(at, of_two(at, "Mul", sum, number(at, scale_of(at))), outputs[0], errors);
+    Part sum = queries ? part_of(at, "MatMul", changes, operand(at, K)) : summed(at, changes, operand(at, Q));
+    give(at, part_of(at, "Mul", sum, part_number(at, part_scale(at->call, at->call->inputs[Q]))), outputs[0],
+         errors);
   }
-  clear(&slope);
-  clear(&weights);
+  part_clear(&slope);
+  part_clear(&weights);
   return at->ok;
 }
 
@@ -248,7 +173,7 @@ bool reference_gradient(const ReferenceCall *call, Value **outputs, unsigned n_o
 {
   const char *of = reference_attribute(call, "of")->text;
   unsigned like = !strcmp(of, "queries") ? Q : !strcmp(of, "keys") ? K : V;
-  Gradient at = {.call = call, .error = error, .ok = true};
+  Parts at = {.call = call, .error = error, .ok = true};
   for (unsigned i = 0; i <= V; i++)
     if (call->inputs[i]->rank != 4) return reference_refuse(error, call, "the shapes do not fit");
   for (unsigned i = 0; at.ok && i < n_outputs; i++) {
@@ -261,6 +186,6 @@ bool reference_gradient(const ReferenceCall *call, Value **outputs, unsigned n_o
 bool errors_of_gradient(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                         unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error)
 {
-  Gradient at = {.call = call, .inputs = inputs, .model = model, .error = error, .ok = true};
+  Parts at = {.call = call, .inputs = inputs, .model = model, .error = error, .ok = true};
   return compute(&at, outputs, n_outputs, results);
 }

@@ -1,6 +1,6 @@
 /* VarlenAttention: attention of sequences whose rows lie behind one another, sequence by sequence and head by head, from the
  * operators it is made of, so that errors are theirs. Rows of no sequence keep what was there, which is NaN here. */
-#include "reference/private.h"
+#include "reference/parts.h"
 #include <math.h>
 #include <string.h>
 
@@ -11,29 +11,13 @@ static const Value *given(const ReferenceCall *call, unsigned input)
   return call->n_inputs > input ? call->inputs[input] : NULL;
 }
 
-/* A value and how far each element may be off. */
 typedef struct {
-  Value *value;
-  Errors errors;
-} Part;
-
-static void clear(Part *part)
-{
-  g_clear_pointer(&part->value, value_free);
-  g_clear_pointer(&part->errors.each, g_free);
-}
-
-typedef struct {
-  const ReferenceCall *call;
-  const Errors *inputs; /* NULL: errors are not asked for */
-  const ErrorModel *model;
+  Parts parts;
   Value *const *outputs;
   Errors *results;
   int64_t head, group; /* of queries; of keys */
   int64_t begin, rows; /* of the sequence's queries */
   int64_t sequence, first, keys;
-  GError **error;
-  bool ok;
 } Attend;
 
 /* ---- parts ---- */
@@ -41,7 +25,7 @@ typedef struct {
 /* Where row i of keys or values, of the sequence and head, lies; REFERENCE_NOWHERE: in no page. */
 static size_t key_row(const Attend *at, const Value *x, int64_t i)
 {
-  const Value *table = given(at->call, TABLE);
+  const Value *table = given(at->parts.call, TABLE);
   int64_t head = at->group;
   if (x->rank == 3) return reference_element(x, (int64_t[]){at->first + i, head, 0});
   if (!table) return reference_element(x, (int64_t[]){at->sequence, i, head, 0});
@@ -52,15 +36,16 @@ static size_t key_row(const Attend *at, const Value *x, int64_t i)
 /* Rows of one of the operands, for a head: [rows, width], or [width, rows]. */
 static Part take(Attend *at, unsigned input, bool turned)
 {
-  const Value *x = at->call->inputs[input];
+  const Value *x = at->parts.call->inputs[input];
   int64_t rows = input == Q ? at->rows : at->keys, width = x->shape[x->rank - 1];
   Part part = {0};
-  if (!at->ok) return part;
-  part.value = value_new(x->type, 2, (int64_t[]){turned ? width : rows, turned ? rows : width}, at->error);
-  const Errors *errors = at->inputs && at->inputs[input].each ? &at->inputs[input] : NULL;
-  at->ok = part.value != NULL;
-  if (at->ok && errors) part.errors = (Errors){g_new0(double, part.value->n + 1), errors->shared, 0};
-  for (int64_t i = 0; at->ok && i < rows; i++) {
+  if (!at->parts.ok) return part;
+  part.value =
+      value_new(x->type, 2, (int64_t[]){turned ? width : rows, turned ? rows : width}, at->parts.error);
+  const Errors *errors = at->parts.inputs && at->parts.inputs[input].each ? &at->parts.inputs[input] : NULL;
+  at->parts.ok = part.value != NULL;
+  if (at->parts.ok && errors) part.errors = (Errors){g_new0(double, part.value->n + 1), errors->shared, 0};
+  for (int64_t i = 0; at->parts.ok && i < rows; i++) {
     size_t row =
         input == Q ? reference_element(x, (int64_t[]){at->begin + i, at->head, 0}) : key_row(at, x, i);
     for (int64_t j = 0; row != REFERENCE_NOWHERE && j < width; j++) {
@@ -72,47 +57,18 @@ static Part take(Attend *at, unsigned input, bool turned)
   return part;
 }
 
-/* One of the operators that it is made of; a and b are used up. */
-static Part step(Attend *at, const char *op, Part a, Part b, const ReferenceAttribute *attributes, unsigned n)
-{
-  const Value *values[] = {a.value, b.value};
-  const Errors errors[] = {a.errors, b.errors};
-  bool weights = !strcmp(op, "Softmax"); /* which kernels multiply in the operands' type */
-  const ReferenceCall call = {op, at->call->opset, values, b.value ? 2 : 1, attributes, n, NUMBER_F32};
-  Part part = {0};
-  if (at->ok) at->ok = reference_run(&call, &part.value, 1, at->error);
-  if (at->ok) part.value->type = weights ? at->call->inputs[Q]->type : NUMBER_F32;
-  if (at->ok && at->inputs)
-    at->ok = reference_errors(&call, errors, &part.value, 1, at->model, &part.errors, at->error);
-  clear(&a);
-  clear(&b);
-  return part;
-}
-
-static Part number(Attend *at, double value)
-{
-  Part part = {0};
-  if (at->ok) part.value = value_new(NUMBER_F32, 0, NULL, at->error);
-  at->ok = part.value != NULL;
-  if (at->ok) part.value->floats[0] = (float)value;
-  return part;
-}
-
 /* ---- attention ---- */
 
 /* Hides keys that a row does not see. */
 static void mask(const Attend *at, Part *scores)
 {
-  const ReferenceCall *call = at->call;
-  int64_t left = reference_integer(call, "left_window_size"),
-          right = reference_integer(call, "right_window_size");
-  bool ending = !strcmp(reference_attribute(call, "diagonal")->text, "end");
+  PartWindow seen = part_window(at->parts.call);
+  bool ending = !strcmp(reference_attribute(at->parts.call, "diagonal")->text, "end");
   int64_t shift = ending ? at->keys - at->rows : 0;
-  if (reference_integer(call, "is_causal")) right = 0;
-  for (int64_t i = 0; at->ok && i < at->rows; i++)
+  for (int64_t i = 0; at->parts.ok && i < at->rows; i++)
     for (int64_t j = 0; j < at->keys; j++) {
       int64_t distance = j - i - shift;
-      if (!(left >= 0 && distance < -left) && !(right >= 0 && distance > right)) continue;
+      if (distance >= seen.least && distance <= seen.most) continue;
       scores->value->floats[i * at->keys + j] = -INFINITY;
       if (scores->errors.each) scores->errors.each[i * at->keys + j] = 0;
     }
@@ -120,16 +76,9 @@ static void mask(const Attend *at, Part *scores)
 
 static Part scores_of(Attend *at)
 {
-  double scale = reference_number(at->call, "scale"), cap = reference_number(at->call, "softcap");
-  const Value *q = at->call->inputs[Q];
-  if (scale == 0) scale = 1 / sqrt((double)MAX(q->shape[2], 1));
   Part queries = take(at, Q, false), keys = take(at, K, true);
-  Part scores = step(at, "MatMul", queries, keys, NULL, 0);
-  scores = step(at, "Mul", scores, number(at, scale), NULL, 0);
-  if (cap > 0) {
-    scores = step(at, "Tanh", step(at, "Div", scores, number(at, cap), NULL, 0), (Part){0}, NULL, 0);
-    scores = step(at, "Mul", scores, number(at, cap), NULL, 0);
-  }
+  Part scores =
+      part_scores(&at->parts, part_of(&at->parts, "MatMul", queries, keys), at->parts.call->inputs[Q], NULL);
   mask(at, &scores);
   return scores;
 }
@@ -137,27 +86,16 @@ static Part scores_of(Attend *at)
 static void give(const Attend *at, unsigned output, const Part *part)
 {
   Value *y = at->outputs[output];
-  int64_t heads = at->call->inputs[Q]->shape[1], width = output ? 1 : y->shape[2];
+  int64_t heads = at->parts.call->inputs[Q]->shape[1], width = output ? 1 : y->shape[2];
   for (int64_t i = 0; i < at->rows; i++)
     for (int64_t j = 0; j < width; j++) {
       size_t to = (size_t)(((at->begin + i) * heads + at->head) * width + j), from = (size_t)(i * width + j);
-      if (!at->inputs) y->floats[to] = part->value->floats[from];
-      if (at->inputs) at->results[output].each[to] = part->errors.each ? part->errors.each[from] : 0;
+      if (!at->parts.inputs) y->floats[to] = part->value->floats[from];
+      if (at->parts.inputs) at->results[output].each[to] = part->errors.each ? part->errors.each[from] : 0;
     }
 }
 
 static const int64_t last_axis = -1;
-
-static Part copy_of(const Attend *at, const Part *part)
-{
-  Part copy = {0};
-  copy.value = value_new(part->value->type, part->value->rank, part->value->shape, at->error);
-  if (copy.value) memcpy(copy.value->floats, part->value->floats, part->value->n * sizeof(double));
-  if (part->errors.each)
-    copy.errors = (Errors){g_memdup2(part->errors.each, (part->value->n + 1) * sizeof(double)),
-                           part->errors.shared, part->errors.total};
-  return copy;
-}
 
 static void attend(Attend *at, unsigned n_outputs)
 {
@@ -167,26 +105,29 @@ static void attend(Attend *at, unsigned n_outputs)
                                     {.name = "keepdims", .integer = 1},
                                     {.name = "noop_with_empty_axes", .integer = 0}};
   Part scores = scores_of(at);
-  if (at->ok && n_outputs > 1 && at->outputs[1]) {
-    Part total = step(at, "ReduceLogSumExp", copy_of(at, &scores), (Part){0}, sum, G_N_ELEMENTS(sum));
-    if (at->ok) give(at, 1, &total);
-    clear(&total);
+  if (at->parts.ok && n_outputs > 1 && at->outputs[1]) {
+    Part total = part_step(&at->parts, "ReduceLogSumExp", part_copy(&at->parts, &scores), (Part){0}, sum,
+                           G_N_ELEMENTS(sum), NUMBER_F32);
+    if (at->parts.ok) give(at, 1, &total);
+    part_clear(&total);
   }
-  Part weights = step(at, "Softmax", scores, (Part){0}, softmax, G_N_ELEMENTS(softmax));
-  Part result = step(at, "MatMul", weights, take(at, V, false), NULL, 0);
-  if (at->ok) give(at, 0, &result);
-  clear(&result);
+  /* kernels multiply weights in the operands' type */
+  Part weights = part_step(&at->parts, "Softmax", scores, (Part){0}, softmax, G_N_ELEMENTS(softmax),
+                           at->parts.call->inputs[Q]->type);
+  Part result = part_of(&at->parts, "MatMul", weights, take(at, V, false));
+  if (at->parts.ok) give(at, 0, &result);
+  part_clear(&result);
 }
 
 /* Of each sequence and head. */
 static bool walk(Attend *at, unsigned n_outputs)
 {
-  const Value *q = at->call->inputs[Q], *k = at->call->inputs[K], *ends = at->call->inputs[ENDS],
-              *key_ends = given(at->call, KEY_ENDS), *lengths = given(at->call, LENGTHS),
-              *table = given(at->call, TABLE);
+  const Value *q = at->parts.call->inputs[Q], *k = at->parts.call->inputs[K],
+              *ends = at->parts.call->inputs[ENDS], *key_ends = given(at->parts.call, KEY_ENDS),
+              *lengths = given(at->parts.call, LENGTHS), *table = given(at->parts.call, TABLE);
   int64_t heads = q->shape[1], own = k->shape[k->rank - 2], behind = 0;
   int64_t all = k->rank == 3 ? k->shape[0] : table ? table->shape[1] * k->shape[1] : k->shape[1];
-  for (int64_t b = 0; at->ok && b + 1 < (int64_t)ends->n; b++) {
+  for (int64_t b = 0; at->parts.ok && b + 1 < (int64_t)ends->n; b++) {
     at->sequence = b;
     at->begin = behind;
     behind = MAX(behind, MIN(ends->integers[b + 1], q->shape[0]));
@@ -195,12 +136,12 @@ static bool walk(Attend *at, unsigned n_outputs)
     at->keys = lengths    ? CLAMP(lengths->integers[b], 0, all)
                : key_ends ? MAX(CLAMP(key_ends->integers[b + 1], 0, all) - at->first, 0)
                           : at->rows;
-    for (at->head = 0; at->ok && at->rows && at->head < heads; at->head++) {
+    for (at->head = 0; at->parts.ok && at->rows && at->head < heads; at->head++) {
       at->group = at->head / (heads / own);
       attend(at, n_outputs);
     }
   }
-  return at->ok;
+  return at->parts.ok;
 }
 
 bool reference_is_sequences(const char *op)
@@ -213,25 +154,19 @@ bool reference_sequences(const ReferenceCall *call, Value **outputs, unsigned n_
   const Value *q = call->inputs[Q], *v = call->inputs[V];
   if (q->rank != 3 || v->rank < 3) return reference_refuse(error, call, "the shapes do not fit");
   const int64_t shape[] = {q->shape[0], q->shape[1], v->shape[v->rank - 1]};
-  Attend at = {.call = call, .outputs = outputs, .error = error, .ok = true};
-  for (unsigned i = 0; at.ok && i < n_outputs; i++) {
+  Attend at = {.parts = {.call = call, .error = error, .ok = true}, .outputs = outputs};
+  for (unsigned i = 0; at.parts.ok && i < n_outputs; i++) {
     outputs[i] = value_new(i ? NUMBER_F32 : call->result, i ? 2 : 3, shape, error);
-    at.ok = outputs[i] != NULL;
-    for (size_t j = 0; at.ok && j < outputs[i]->n; j++)
+    at.parts.ok = outputs[i] != NULL;
+    for (size_t j = 0; at.parts.ok && j < outputs[i]->n; j++)
       outputs[i]->floats[j] = NAN;
   }
-  return at.ok && walk(&at, n_outputs);
+  return at.parts.ok && walk(&at, n_outputs);
 }
 
 bool errors_of_sequences(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                          unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error)
 {
-  Attend at = {.call = call,
-               .inputs = inputs,
-               .model = model,
-               .outputs = outputs,
-               .results = results,
-               .error = error,
-               .ok = true};
+  Attend at = {.parts = {call, inputs, model, error, true}, .outputs = outputs, .results = results};
   return walk(&at, n_outputs);
 }

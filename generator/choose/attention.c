@@ -13,7 +13,7 @@
 
 /* ---- price ---- */
 
-static double clock_hertz(const Gpu *gpu)
+double attention_clock(const Gpu *gpu)
 {
   return (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6;
 }
@@ -39,7 +39,7 @@ static double memory_clocks(const Problem *problem)
   double elements = matrices * typical(problem, attention->rows) * (depth + width) +
                     shared * typical(problem, attention->keys) * (depth + width);
   double bandwidth = gpu->memory_bandwidth_read > 0 ? gpu->memory_bandwidth_read : gpu->memory_bandwidth;
-  return bandwidth > 0 ? elements * operand_bytes(attention) / bandwidth * clock_hertz(gpu) : 0;
+  return bandwidth > 0 ? elements * operand_bytes(attention) / bandwidth * attention_clock(gpu) : 0;
 }
 
 #define ROWS_OF_WARP 16 /* of a tile that warps share */
@@ -58,7 +58,7 @@ static double product_clocks(const Problem *problem, double rows, double parts)
   const Gpu *gpu = problem->gpu;
   unsigned budget = problem->options ? problem->options->sm_budget : 0, sms = budget ? budget : gpu->sm_count;
   double peak = gpu_peak(gpu, attention->type);
-  double rate = peak > 0 ? peak / clock_hertz(gpu) / gpu->sm_count : gpu->model->default_product;
+  double rate = peak > 0 ? peak / attention_clock(gpu) / gpu->sm_count : gpu->model->default_product;
   double work = typical(problem, attention->batches) * typical(problem, attention->heads) *
                 ceil(typical(problem, attention->rows) / rows) * parts;
   double seen = typical(problem, attention->keys) / (attention->causal ? 2 : 1) / parts;
@@ -142,20 +142,26 @@ const SpaceKind *space_kind_attention(void)
   return &kind;
 }
 
+void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth, const Symbolic *width,
+                         bool causal)
+{
+  int64_t elements[2] = {0, 0};
+  symbolic_is_constant(depth, &elements[0]);
+  symbolic_is_constant(width, &elements[1]);
+  choice_set_int(choice, "d", elements[0]);
+  choice_set_int(choice, "dv", elements[1]);
+  choice_set_int(choice, "d_tile", attention_tile_width(type, elements[0]));
+  choice_set_int(choice, "dv_tile", attention_tile_width(type, elements[1]));
+  choice_set_int(choice, "causal", causal);
+}
+
 static void set_tile(const Problem *problem, Choice *choice, const Candidate *tile, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
-  int64_t depth = 0, width = 0;
-  symbolic_is_constant(attention->depth, &depth);
-  symbolic_is_constant(attention->width, &width);
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(attention->type));
   candidate_carry(tile, choice, NULL, NULL);
-  choice_set_int(choice, "d", depth);
-  choice_set_int(choice, "dv", width);
-  choice_set_int(choice, "d_tile", attention_tile_width(attention->type, depth));
-  choice_set_int(choice, "dv_tile", attention_tile_width(attention->type, width));
-  choice_set_int(choice, "causal", attention->causal);
+  attention_set_heads(choice, attention->type, attention->depth, attention->width, attention->causal);
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
   if (attention->sequences.packed) {
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);

@@ -47,17 +47,10 @@ static void set_tile(const Pick *pick, const Candidate *tile)
   const Problem *problem = pick->problem;
   Choice *choice = pick->choice;
   const FusedAttentionGrad *grad = attention_grad_of(problem->op);
-  int64_t depth = 0, width = 0;
-  symbolic_is_constant(grad->depth, &depth);
-  symbolic_is_constant(grad->width, &width);
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(grad->type));
   candidate_carry(tile, choice, NULL, NULL);
-  choice_set_int(choice, "d", depth);
-  choice_set_int(choice, "dv", width);
-  choice_set_int(choice, "d_tile", attention_tile_width(grad->type, depth));
-  choice_set_int(choice, "dv_tile", attention_tile_width(grad->type, width));
-  choice_set_int(choice, "causal", grad->causal);
+  attention_set_heads(choice, grad->type, grad->depth, grad->width, grad->causal);
   choice_set_int(choice, "window", attention_grad_lowest(grad) != NULL);
   choice_set_float(choice, "factor", grad->factor);
   if (!grad->of_rows) {
@@ -143,9 +136,8 @@ static double product_clocks(const Problem *problem)
 {
   const FusedAttentionGrad *grad = attention_grad_of(problem->op);
   const Gpu *gpu = problem->gpu;
-  double hertz = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6;
   double peak = gpu_peak(gpu, grad->type),
-         rate = peak > 0 ? peak / hertz : gpu->model->default_product * gpu->sm_count;
+         rate = peak > 0 ? peak / attention_clock(gpu) : gpu->model->default_product * gpu->sm_count;
   double depth = (double)choose_typical(problem, grad->depth),
          width = (double)choose_typical(problem, grad->width);
   double columns = depth + (grad->gives_depth ? depth + width : 0) + (grad->gives_width ? width : 0);

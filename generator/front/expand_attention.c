@@ -9,7 +9,7 @@
  *
  * A sink is a score of each head that rows see beside those of keys, and that has no value: with s = ln sum e^biased, weights are e^s / (e^s + e^sink)
  * of what they were without it, so Y is multiplied by that. */
-#include "generator/front/expand.h"
+#include "generator/front/expand_scores.h"
 #include <math.h>
 
 enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST };
@@ -18,11 +18,11 @@ typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* 
 
 typedef struct {
   Expansion *x;
+  ExpandScores scores; /* keys: with those of the cache */
   const GraphNode *node;
   bool flat; /* operands are [batch, rows, heads * size] */
-  const Symbolic *batch, *q_heads, *kv_heads, *group, *rows, *keys, *depth, *width;
-  const Symbolic *past, *total; /* keys of the cache, and with it */
-  bool grouped;
+  const Symbolic *keys, *depth, *width;
+  const Symbolic *past; /* keys of the cache */
   GraphTensor *shown;   /* what qk_matmul_output is */
   GraphTensor *precise; /* what the softmax is of */
   GraphTensor *sums;    /* ln sum e^precise of each row, in f32; NULL: nobody needs them */
@@ -103,46 +103,27 @@ static const Symbolic *size_of(Attention *at, unsigned input, const Symbolic *he
   return NULL;
 }
 
-static void find_group(Attention *at)
-{
-  int64_t q, kv;
-  at->group = number(at, 1);
-  if (symbolic_same(at->q_heads, at->kv_heads)) return;
-  bool known = symbolic_is_constant(at->q_heads, &q) && symbolic_is_constant(at->kv_heads, &kv);
-  if (known && kv > 0 && q % kv == 0) {
-    at->group = number(at, q / kv);
-    at->grouped = true;
-    return;
-  }
-  g_autofree char *q_text = symbolic_text(at->q_heads), *kv_text = symbolic_text(at->kv_heads);
-  expand_refuse(at->x, known ? ERROR_INPUT : ERROR_UNSUPPORTED, K, "shape",
-                known ? "each head of keys and values serves as many heads of queries"
-                      : "bind the symbol: --dim",
-                "%s heads of queries %s %s heads of keys and values", q_text,
-                known ? "do not divide by" : "are not known to divide by", kv_text);
-}
-
 static void read_shapes(Attention *at)
 {
   const GraphTensor *q = expand_input(at->x, Q), *k = expand_input(at->x, K), *v = expand_input(at->x, V);
   check_ranks(at);
   if (expand_failed(at->x)) return;
   unsigned rows = at->flat ? 1 : 2;
-  at->batch = q->shape[0];
-  at->rows = q->shape[rows];
+  at->scores.batch = q->shape[0];
+  at->scores.rows = q->shape[rows];
   at->keys = k->shape[rows];
-  at->q_heads = heads_of(at, Q, "q_num_heads");
-  at->kv_heads = heads_of(at, K, "kv_num_heads");
-  at->depth = size_of(at, Q, at->q_heads);
-  const Symbolic *depth = size_of(at, K, at->kv_heads);
-  at->width = size_of(at, V, at->kv_heads);
+  at->scores.q_heads = heads_of(at, Q, "q_num_heads");
+  at->scores.kv_heads = heads_of(at, K, "kv_num_heads");
+  at->depth = size_of(at, Q, at->scores.q_heads);
+  const Symbolic *depth = size_of(at, K, at->scores.kv_heads);
+  at->width = size_of(at, V, at->scores.kv_heads);
   if (expand_failed(at->x)) return;
-  expect(at, K, "batches", k->shape[0], at->batch);
-  expect(at, V, "batches", v->shape[0], at->batch);
+  expect(at, K, "batches", k->shape[0], at->scores.batch);
+  expect(at, V, "batches", v->shape[0], at->scores.batch);
   expect(at, K, "elements a head", depth, at->depth);
   expect(at, V, "keys", v->shape[rows], at->keys);
-  if (!at->flat) expect(at, V, "heads", v->shape[1], at->kv_heads);
-  if (!expand_failed(at->x)) find_group(at);
+  if (!at->flat) expect(at, V, "heads", v->shape[1], at->scores.kv_heads);
+  if (!expand_failed(at->x)) expand_scores_group(&at->scores, K);
 }
 
 static void check_past(Attention *at, unsigned input, const Symbolic *size)
@@ -154,8 +135,8 @@ static void check_past(Attention *at, unsigned input, const Symbolic *size)
                   "a cache is [batch, heads, keys, size]: `%s` has %u dimensions", past->name, past->rank);
     return;
   }
-  expect(at, input, "batches", past->shape[0], at->batch);
-  expect(at, input, "heads", past->shape[1], at->kv_heads);
+  expect(at, input, "batches", past->shape[0], at->scores.batch);
+  expect(at, input, "heads", past->shape[1], at->scores.kv_heads);
   expect(at, input, "elements a head", past->shape[3], size);
   if (at->past) expect(at, input, "keys", past->shape[2], at->past);
   at->past = past->shape[2];
@@ -184,13 +165,13 @@ static void read_cache(Attention *at)
         "where rows stand is one integer for each batch, of a cache that is all of K and V: not `%s`",
         first->name);
   else if (first)
-    expect(at, FIRST, "elements", first->shape[0], at->batch);
+    expect(at, FIRST, "elements", first->shape[0], at->scores.batch);
   if (lengths && lengths->rank != 1)
     expand_refuse(at->x, ERROR_INPUT, LENGTHS, "rank", NULL,
                   "lengths are one for each batch: `%s` has rank %u", lengths->name, lengths->rank);
   else if (lengths)
-    expect(at, LENGTHS, "elements", lengths->shape[0], at->batch);
-  at->total = at->past ? symbolic_add(expand_arena(at->x), at->past, at->keys) : at->keys;
+    expect(at, LENGTHS, "elements", lengths->shape[0], at->scores.batch);
+  at->scores.keys = at->past ? symbolic_add(expand_arena(at->x), at->past, at->keys) : at->keys;
 }
 
 /* ---- heads ---- */
@@ -201,8 +182,8 @@ static GraphTensor *keys_of(Attention *at, unsigned input, const char *part, con
   GraphTensor *tensor = expand_input(at->x, input);
   unsigned cache = input == K ? PAST_KEY : PAST_VALUE;
   if (at->flat) {
-    tensor =
-        expand_reshape(at->x, part, tensor, (const Symbolic *[]){at->batch, at->keys, at->kv_heads, size}, 4);
+    tensor = expand_reshape(at->x, part, tensor,
+                            (const Symbolic *[]){at->scores.batch, at->keys, at->scores.kv_heads, size}, 4);
     tensor = expand_transpose(at->x, part, tensor, (int64_t[]){0, 2, 1, 3});
   }
   if (!at->past) return tensor;
@@ -213,44 +194,29 @@ static GraphTensor *keys_of(Attention *at, unsigned input, const char *part, con
                                           .attributes = {{"axis", 2}}});
 }
 
-/* For each group of heads. */
-static GraphTensor *shared(Attention *at, const char *part, GraphTensor *tensor)
-{
-  if (!at->grouped) return tensor;
-  return expand(at->x, ONNX_Unsqueeze, part, tensor, expand_integers(at->x, "axes", (int64_t[]){2}, 1));
-}
-
 static GraphTensor *queries(Attention *at)
 {
   GraphTensor *q = expand_input(at->x, Q);
-  if (at->flat && at->grouped) {
-    const Symbolic *shape[] = {at->batch, at->rows, at->kv_heads, at->group, at->depth};
+  if (at->flat && at->scores.grouped) {
+    const Symbolic *shape[] = {at->scores.batch, at->scores.rows, at->scores.kv_heads, at->scores.group,
+                               at->depth};
     return expand_transpose(at->x, "q", expand_reshape(at->x, "q", q, shape, 5), (int64_t[]){0, 2, 3, 1, 4});
   }
   if (at->flat) {
-    const Symbolic *shape[] = {at->batch, at->rows, at->q_heads, at->depth};
+    const Symbolic *shape[] = {at->scores.batch, at->scores.rows, at->scores.q_heads, at->depth};
     return expand_transpose(at->x, "q", expand_reshape(at->x, "q", q, shape, 4), (int64_t[]){0, 2, 1, 3});
   }
-  if (!at->grouped) return q;
-  return expand_reshape(at->x, "q", q,
-                        (const Symbolic *[]){at->batch, at->kv_heads, at->group, at->rows, at->depth}, 5);
-}
-
-/* [batch, heads, rows, columns] of what has a dimension for groups. */
-static GraphTensor *merged(Attention *at, const char *part, GraphTensor *tensor, const Symbolic *columns)
-{
-  if (!at->grouped) return tensor;
-  return expand_reshape(at->x, part, tensor, (const Symbolic *[]){at->batch, at->q_heads, at->rows, columns},
-                        4);
+  return expand_scores_split(&at->scores, "q", q, at->depth);
 }
 
 static GraphTensor *result(Attention *at, GraphTensor *tensor)
 {
-  if (!at->flat) return merged(at, "y", tensor, at->width);
+  if (!at->flat) return expand_scores_merge(&at->scores, "y", tensor, at->width);
   tensor = expand_transpose(at->x, "heads", tensor,
-                            at->grouped ? (int64_t[]){0, 3, 1, 2, 4} : (int64_t[]){0, 2, 1, 3});
-  const Symbolic *columns = symbolic_mul(expand_arena(at->x), at->q_heads, at->width);
-  return expand_reshape(at->x, "y", tensor, (const Symbolic *[]){at->batch, at->rows, columns}, 3);
+                            at->scores.grouped ? (int64_t[]){0, 3, 1, 2, 4} : (int64_t[]){0, 2, 1, 3});
+  const Symbolic *columns = symbolic_mul(expand_arena(at->x), at->scores.q_heads, at->width);
+  return expand_reshape(at->x, "y", tensor, (const Symbolic *[]){at->scores.batch, at->scores.rows, columns},
+                        3);
 }
 
 /* ---- scores ---- */
@@ -275,9 +241,8 @@ static GraphTensor *capped(Attention *at, GraphTensor *scores)
   if (most < 0 || isnan(most))
     expand_refuse_attribute(at->x, ERROR_INPUT, "softcap", "0: none", "`softcap` is not negative");
   if (most == 0 || expand_failed(at->x)) return scores;
-  GraphTensor *cap = expand_number(at->x, "cap", scores->type, most);
-  GraphTensor *angle = expand(at->x, ONNX_Tanh, "tanh", expand(at->x, ONNX_Div, "share", scores, cap), NULL);
-  return expand(at->x, ONNX_Mul, "capped", angle, cap);
+  GraphTensor *angle;
+  return expand_scores_capped(&at->scores, scores, most, &angle);
 }
 
 /* ---- masks ---- */
@@ -287,7 +252,7 @@ static GraphTensor *lengthened(Attention *at, GraphTensor *mask)
 {
   int64_t have, all;
   bool known =
-      symbolic_is_constant(mask->shape[mask->rank - 1], &have) && symbolic_is_constant(at->total, &all);
+      symbolic_is_constant(mask->shape[mask->rank - 1], &have) && symbolic_is_constant(at->scores.keys, &all);
   if (at->node->op->since < 24 || !known || have >= all) return mask;
   g_autofree int64_t *pads = g_new0(int64_t, 2 * mask->rank);
   pads[2 * mask->rank - 1] = all - have;
@@ -300,52 +265,13 @@ static GraphTensor *lengthened(Attention *at, GraphTensor *mask)
                                           .attributes = {{"mode", .text = "constant"}}});
 }
 
-static bool fits(const Attention *at, const GraphTensor *mask)
-{
-  const Symbolic *const wanted[] = {at->total, at->rows, at->q_heads, at->batch};
-  bool ok = mask->rank >= 1 && mask->rank <= 4;
-  for (unsigned i = 0; ok && i < mask->rank; i++) {
-    const Symbolic *extent = mask->shape[mask->rank - 1 - i];
-    ok = symbolic_equals(extent, 1) || expand_same(at->x, extent, wanted[i]);
-  }
-  return ok;
-}
-
-/* A mask of heads beside scores that have a dimension for groups. */
-static GraphTensor *of_groups(Attention *at, GraphTensor *mask)
-{
-  const Symbolic *shape[5];
-  unsigned n = 0;
-  if (!at->grouped || mask->rank < 3 || expand_failed(at->x)) return mask;
-  bool each = !symbolic_equals(mask->shape[mask->rank - 3], 1);
-  for (unsigned d = 0; d < mask->rank; d++) {
-    bool heads = d + 3 == mask->rank;
-    shape[n++] = heads && each ? at->kv_heads : mask->shape[d];
-    if (heads) shape[n++] = each ? at->group : number(at, 1);
-  }
-  return expand_reshape(at->x, "mask", mask, shape, n);
-}
-
 static GraphTensor *masked(Attention *at, GraphTensor *scores)
 {
   GraphTensor *mask = expand_input(at->x, MASK);
   if (!mask || expand_failed(at->x)) return scores;
   if (mask->rank) mask = lengthened(at, mask);
-  if (expand_failed(at->x)) return NULL;
-  if (!fits(at, mask)) {
-    const Symbolic *const wanted[] = {at->batch, at->q_heads, at->rows, at->total};
-    g_autofree char *have = graph_shape_text(mask->shape, mask->rank), *want = graph_shape_text(wanted, 4);
-    expand_refuse(at->x, ERROR_INPUT, MASK, "shape", "dimensions must be equal or 1, counted from the last",
-                  "the mask `%s` of shape %s does not broadcast to the scores' %s",
-                  expand_input(at->x, MASK)->name, have, want);
-    return NULL;
-  }
-  mask = of_groups(at, mask);
-  if (expand_failed(at->x)) return NULL;
-  if (mask->type != NUMBER_BOOL)
-    return expand(at->x, ONNX_Add, "biased", scores, expand_cast(at->x, "bias", mask, scores->type));
-  GraphTensor *hidden = expand_number(at->x, "hidden", scores->type, -INFINITY);
-  return expand_node(at->x, &(ExpandNode){ONNX_Where, "seen", 3, {mask, scores, hidden}});
+  if (!expand_scores_fit(&at->scores, MASK, mask)) return NULL;
+  return expand_scores_masked(&at->scores, scores, mask);
 }
 
 static GraphTensor *bound(Attention *at, const char *part, bool binds, int64_t distance)
@@ -367,11 +293,7 @@ static GraphTensor *banded(Attention *at, GraphTensor *scores)
 {
   GraphTensor *lengths = expand_input(at->x, LENGTHS);
   int64_t left = integer(at, "left_window_size"), right = integer(at, "right_window_size");
-  static const char *const windows[] = {"left_window_size", "right_window_size"};
-  for (unsigned i = 0; i < 2; i++)
-    if (integer(at, windows[i]) < -1)
-      expand_refuse_attribute(at->x, ERROR_INPUT, windows[i], "-1: without end",
-                              "`%s` is a number of keys, or -1", windows[i]);
+  expand_scores_windows(at->x, G_MAXINT64);
   if (integer(at, "is_causal")) right = 0;
   if (!lengths && left < 0 && right < 0) return scores;
   bool end = lengths && !expand_input(at->x, FIRST);
@@ -387,9 +309,10 @@ static GraphTensor *banded(Attention *at, GraphTensor *scores)
 /* A mask, a length or a window that begins behind the last key may leave nothing to see. */
 static bool may_see_nothing(const Attention *at)
 {
-  const Symbolic *rows = at->past ? symbolic_add(expand_arena(at->x), at->rows, at->past) : at->rows;
+  const Symbolic *rows =
+      at->past ? symbolic_add(expand_arena(at->x), at->scores.rows, at->past) : at->scores.rows;
   return expand_input(at->x, MASK) || expand_input(at->x, LENGTHS) || expand_input(at->x, FIRST) ||
-         (integer(at, "left_window_size") >= 0 && !symbolic_same(rows, at->total));
+         (integer(at, "left_window_size") >= 0 && !symbolic_same(rows, at->scores.keys));
 }
 
 static bool needs_sums(const Attention *at)
@@ -465,16 +388,16 @@ static GraphTensor *log_sums(Attention *at)
 static GraphTensor *sink_of(Attention *at)
 {
   GraphTensor *sink = expand_input(at->x, SINK);
-  if (sink->rank > 1 || (sink->rank == 1 && !symbolic_same(sink->shape[0], at->q_heads))) {
+  if (sink->rank > 1 || (sink->rank == 1 && !symbolic_same(sink->shape[0], at->scores.q_heads))) {
     expand_refuse(at->x, ERROR_INPUT, SINK, "shape", NULL,
                   "a sink is one score for each head of queries, or one number: not `%s`", sink->name);
     return NULL;
   }
   sink = expand_cast(at->x, "sink", sink, NUMBER_F32);
   if (!sink || !sink->rank) return sink;
-  const Symbolic *one = number(at, 1), *heads[] = {at->q_heads, one},
-                 *groups[] = {at->kv_heads, at->group, one};
-  return expand_reshape(at->x, "sink", sink, at->grouped ? groups : heads, at->grouped ? 3 : 2);
+  const Symbolic *one = number(at, 1), *heads[] = {at->scores.q_heads, one},
+                 *groups[] = {at->scores.kv_heads, at->scores.group, one};
+  return expand_reshape(at->x, "sink", sink, at->scores.grouped ? groups : heads, at->scores.grouped ? 3 : 2);
 }
 
 /* The result beside a sink, which the sums then have too. */
@@ -495,26 +418,27 @@ static GraphTensor *sunk(Attention *at, GraphTensor *y)
 
 void expand_attention(Expansion *x)
 {
-  Attention attention = {.x = x, .node = expand_written(x)}, *at = &attention;
+  Attention attention = {.x = x, .scores = {.x = x}, .node = expand_written(x)}, *at = &attention;
   check_types(at);
   check_shown(at);
   if (!expand_failed(x)) read_shapes(at);
   read_cache(at);
   if (expand_failed(x)) return;
   GraphTensor *keys = keys_of(at, K, "k", at->depth), *values = keys_of(at, V, "v", at->width);
-  GraphTensor *k = expand_transpose(x, "kt", shared(at, "k", keys),
-                                    at->grouped ? (int64_t[]){0, 1, 2, 4, 3} : (int64_t[]){0, 1, 3, 2});
+  GraphTensor *k = expand_scores_turned(&at->scores, "kt", expand_scores_shared(&at->scores, "k", keys));
   GraphTensor *scores = show(at, SHOW_PRODUCT, product(at, queries(at), k));
   scores = show(at, SHOW_CAPPED, capped(at, scores));
   scores = show(at, SHOW_BIASED, banded(at, masked(at, scores)));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
-  GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, shared(at, "v", values));
+  GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, expand_scores_shared(&at->scores, "v", values));
   y = result(at, sunk(at, y));
   if (expand_wants(x, SUMS) && !at->sums) at->sums = log_sums(at);
-  if (expand_wants(x, SUMS) && at->grouped)
-    at->sums = expand_reshape(x, "sums", at->sums, (const Symbolic *[]){at->batch, at->q_heads, at->rows}, 3);
+  if (expand_wants(x, SUMS) && at->scores.grouped)
+    at->sums = expand_reshape(x, "sums", at->sums,
+                              (const Symbolic *[]){at->scores.batch, at->scores.q_heads, at->scores.rows}, 3);
   if (expand_wants(x, SUMS)) expand_give(x, SUMS, at->sums);
-  if (expand_wants(x, SCORES)) expand_give(x, SCORES, merged(at, "shown", at->shown, at->total));
+  if (expand_wants(x, SCORES))
+    expand_give(x, SCORES, expand_scores_merge(&at->scores, "shown", at->shown, at->scores.keys));
   expand_give(x, PRESENT_KEY, keys);
   expand_give(x, PRESENT_VALUE, values);
   expand_give(x, Y, y);

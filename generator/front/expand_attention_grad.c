@@ -8,7 +8,7 @@
  *   dQ    = scale dS K       dK = scale sum over G of dS^T Q          dV = sum over G of P^T dO
  *
  * Heads that share keys and values are a dimension that these do not have, as in expand_attention.c. */
-#include "generator/front/expand.h"
+#include "generator/front/expand_scores.h"
 #include <math.h>
 
 enum { GRAD, Q, K, V, RESULT, SUMS, MASK };
@@ -17,10 +17,10 @@ enum { GRAD_Q, GRAD_K, GRAD_V };
 typedef struct {
   Expansion *x;
   const GraphNode *node;
-  const Symbolic *batch, *q_heads, *kv_heads, *group, *rows, *keys, *depth, *width;
+  ExpandScores of;
+  const Symbolic *depth, *width;
   NumberType type, wide; /* of the operands, and what is computed in */
   double scale, cap;
-  bool grouped;
 } Gradient;
 
 static const Symbolic *number(const Gradient *at, int64_t value)
@@ -45,25 +45,6 @@ static void expect(Gradient *at, unsigned input, const Symbolic *const *want, un
                 tensor->name, wanted, have);
 }
 
-static void expect_heads(Gradient *at)
-{
-  int64_t q, kv;
-  bool known = symbolic_is_constant(at->q_heads, &q) && symbolic_is_constant(at->kv_heads, &kv);
-  at->grouped = !symbolic_same(at->q_heads, at->kv_heads);
-  at->group = number(at, 1);
-  if (!at->grouped || expand_failed(at->x)) return;
-  if (known && kv > 0 && q % kv == 0) {
-    at->group = number(at, q / kv);
-    return;
-  }
-  g_autofree char *q_text = symbolic_text(at->q_heads), *kv_text = symbolic_text(at->kv_heads);
-  expand_refuse(at->x, known ? ERROR_INPUT : ERROR_UNSUPPORTED, K, "shape",
-                known ? "each head of keys and values serves as many heads of queries"
-                      : "bind the symbol: --dim",
-                "%s heads of queries %s %s heads of keys and values", q_text,
-                known ? "do not divide by" : "are not known to divide by", kv_text);
-}
-
 static void read_shapes(Gradient *at)
 {
   const GraphTensor *q = expand_input(at->x, Q), *k = expand_input(at->x, K), *v = expand_input(at->x, V);
@@ -74,16 +55,17 @@ static void read_shapes(Gradient *at)
                     expand_input(at->x, i)->rank);
       return;
     }
-  at->batch = q->shape[0], at->q_heads = q->shape[1], at->rows = q->shape[2], at->depth = q->shape[3];
-  at->kv_heads = k->shape[1], at->keys = k->shape[2], at->width = v->shape[3];
-  expect(at, K, (const Symbolic *[]){at->batch, at->kv_heads, at->keys, at->depth}, 4, NULL);
-  expect(at, V, (const Symbolic *[]){at->batch, at->kv_heads, at->keys, at->width}, 4, NULL);
+  at->of.batch = q->shape[0], at->of.q_heads = q->shape[1], at->of.rows = q->shape[2],
+  at->depth = q->shape[3];
+  at->of.kv_heads = k->shape[1], at->of.keys = k->shape[2], at->width = v->shape[3];
+  expect(at, K, (const Symbolic *[]){at->of.batch, at->of.kv_heads, at->of.keys, at->depth}, 4, NULL);
+  expect(at, V, (const Symbolic *[]){at->of.batch, at->of.kv_heads, at->of.keys, at->width}, 4, NULL);
   for (unsigned i = GRAD; i <= RESULT; i += RESULT - GRAD)
-    expect(at, i, (const Symbolic *[]){at->batch, at->q_heads, at->rows, at->width}, 4,
+    expect(at, i, (const Symbolic *[]){at->of.batch, at->of.q_heads, at->of.rows, at->width}, 4,
            "as attention's result");
-  expect(at, SUMS, (const Symbolic *[]){at->batch, at->q_heads, at->rows}, 3,
+  expect(at, SUMS, (const Symbolic *[]){at->of.batch, at->of.q_heads, at->of.rows}, 3,
          "as the fifth result of adlgen.Attention");
-  expect_heads(at);
+  expand_scores_group(&at->of, K);
 }
 
 static void read_types(Gradient *at)
@@ -99,22 +81,11 @@ static void read_types(Gradient *at)
   }
 }
 
-static void check_windows(Gradient *at)
-{
-  static const char *const windows[] = {"left_window_size", "right_window_size"};
-  for (unsigned i = 0; i < 2; i++) {
-    int64_t size = graph_attribute(at->node, windows[i])->integer;
-    if (size < -1 || size > G_MAXINT32 / 2)
-      expand_refuse_attribute(at->x, ERROR_INPUT, windows[i], "-1: without end",
-                              "`%s` is a number of keys, or -1", windows[i]);
-  }
-}
-
 static void read_attributes(Gradient *at)
 {
   const GraphAttribute *scale = graph_attribute(at->node, "scale");
   int64_t depth = 1;
-  check_windows(at);
+  expand_scores_windows(at->x, G_MAXINT32 / 2);
   at->cap = graph_attribute(at->node, "softcap")->number;
   if (!(at->cap >= 0))
     expand_refuse_attribute(at->x, ERROR_INPUT, "softcap", "0: none", "`softcap` is not negative");
@@ -132,28 +103,6 @@ static void read_attributes(Gradient *at)
 
 /* ---- operands ---- */
 
-/* Rows of queries or results: [B, Hkv, G, rows, columns], or as they are. */
-static GraphTensor *grouped(Gradient *at, const char *part, GraphTensor *tensor, const Symbolic *columns)
-{
-  if (!at->grouped) return tensor;
-  return expand_reshape(at->x, part, tensor,
-                        (const Symbolic *[]){at->batch, at->kv_heads, at->group, at->rows, columns}, 5);
-}
-
-/* Keys or values, for each group of heads. */
-static GraphTensor *shared(Gradient *at, const char *part, GraphTensor *tensor)
-{
-  if (!at->grouped) return tensor;
-  return expand(at->x, ONNX_Unsqueeze, part, tensor, expand_integers(at->x, "axes", (int64_t[]){2}, 1));
-}
-
-/* The last two dimensions in the other order. */
-static GraphTensor *turned(Gradient *at, const char *part, GraphTensor *tensor)
-{
-  return expand_transpose(at->x, part, tensor,
-                          at->grouped ? (int64_t[]){0, 1, 2, 4, 3} : (int64_t[]){0, 1, 3, 2});
-}
-
 static GraphTensor *product(Gradient *at, const char *part, GraphTensor *a, GraphTensor *b)
 {
   return expand_cast(at->x, part, expand(at->x, ONNX_MatMul, part, a, b), at->wide);
@@ -161,8 +110,9 @@ static GraphTensor *product(Gradient *at, const char *part, GraphTensor *a, Grap
 
 static GraphTensor *column(Gradient *at, const char *part, GraphTensor *rows)
 {
-  return grouped(
-      at, part, expand(at->x, ONNX_Unsqueeze, part, rows, expand_integers(at->x, "last", (int64_t[]){-1}, 1)),
+  return expand_scores_split(
+      &at->of, part,
+      expand(at->x, ONNX_Unsqueeze, part, rows, expand_integers(at->x, "last", (int64_t[]){-1}, 1)),
       number(at, 1));
 }
 
@@ -171,41 +121,13 @@ static GraphTensor *column(Gradient *at, const char *part, GraphTensor *rows)
 static void check_mask(Gradient *at)
 {
   const GraphTensor *mask = expand_input(at->x, MASK);
-  const Symbolic *const wanted[] = {at->keys, at->rows, at->q_heads, at->batch}, *shape[4];
-  if (!mask || expand_failed(at->x)) return;
-  bool fits = mask->rank >= 1 && mask->rank <= 4;
-  for (unsigned i = 0; fits && i < mask->rank; i++) {
-    const Symbolic *extent = mask->shape[mask->rank - 1 - i];
-    fits = symbolic_equals(extent, 1) || expand_same(at->x, extent, wanted[i]);
-  }
-  if (fits) return;
-  for (unsigned i = 0; i < 4; i++)
-    shape[i] = wanted[3 - i];
-  g_autofree char *have = graph_shape_text(mask->shape, mask->rank), *want = graph_shape_text(shape, 4);
-  expand_refuse(at->x, ERROR_INPUT, MASK, "shape", "dimensions must be equal or 1, counted from the last",
-                "the mask `%s` of shape %s does not broadcast to the scores' %s", mask->name, have, want);
+  if (mask && !expand_failed(at->x)) expand_scores_fit(&at->of, MASK, mask);
 }
 
 static GraphTensor *masked(Gradient *at, GraphTensor *scores)
 {
   GraphTensor *mask = expand_input(at->x, MASK);
-  if (!mask || expand_failed(at->x)) return scores;
-  if (at->grouped && mask->rank >= 3) {
-    const Symbolic *split[5];
-    unsigned n = 0;
-    bool each = !symbolic_equals(mask->shape[mask->rank - 3], 1);
-    for (unsigned d = 0; d < mask->rank; d++) {
-      bool heads = d + 3 == mask->rank;
-      split[n++] = heads && each ? at->kv_heads : mask->shape[d];
-      if (heads) split[n++] = each ? at->group : number(at, 1);
-    }
-    mask = expand_reshape(at->x, "mask", mask, split, n);
-  }
-  if (expand_failed(at->x)) return NULL;
-  if (mask->type != NUMBER_BOOL)
-    return expand(at->x, ONNX_Add, "biased", scores, expand_cast(at->x, "bias", mask, scores->type));
-  GraphTensor *hidden = expand_number(at->x, "hidden", scores->type, -INFINITY);
-  return expand_node(at->x, &(ExpandNode){ONNX_Where, "seen", 3, {mask, scores, hidden}});
+  return mask && !expand_failed(at->x) ? expand_scores_masked(&at->of, scores, mask) : scores;
 }
 
 /* A number of keys beside the diagonal, or nothing. */
@@ -232,14 +154,13 @@ static GraphTensor *banded(Gradient *at, GraphTensor *scores)
 /* Scores, and where a cap bends them its slope (else NULL): 1 - tanh^2. */
 static GraphTensor *scores_of(Gradient *at, GraphTensor *q, GraphTensor *k, GraphTensor **slope)
 {
-  GraphTensor *scores = expand(at->x, ONNX_Mul, "scaled", product(at, "product", q, turned(at, "k", k)),
-                               expand_number(at->x, "scale", at->wide, at->scale));
+  GraphTensor *scores =
+      expand(at->x, ONNX_Mul, "scaled", product(at, "product", q, expand_scores_turned(&at->of, "k", k)),
+             expand_number(at->x, "scale", at->wide, at->scale));
   *slope = NULL;
   if (at->cap > 0) {
-    GraphTensor *cap = expand_number(at->x, "cap", at->wide, at->cap),
-                *angle =
-                    expand(at->x, ONNX_Tanh, "tanh", expand(at->x, ONNX_Div, "share", scores, cap), NULL);
-    scores = expand(at->x, ONNX_Mul, "capped", angle, cap);
+    GraphTensor *angle;
+    scores = expand_scores_capped(&at->of, scores, at->cap, &angle);
     *slope = expand(at->x, ONNX_Sub, "slope", expand_number(at->x, "one", at->wide, 1),
                     expand(at->x, ONNX_Mul, "square", angle, angle));
   }
@@ -280,8 +201,8 @@ static GraphTensor *delta(Gradient *at)
 static GraphTensor *summed(Gradient *at, const char *part, GraphTensor *left, GraphTensor *right,
                            double factor)
 {
-  GraphTensor *sum = product(at, part, turned(at, part, left), right);
-  if (at->grouped)
+  GraphTensor *sum = product(at, part, expand_scores_turned(&at->of, part, left), right);
+  if (at->of.grouped)
     sum = expand_node(at->x, &(ExpandNode){ONNX_ReduceSum,
                                            part,
                                            2,
@@ -294,14 +215,15 @@ static GraphTensor *summed(Gradient *at, const char *part, GraphTensor *left, Gr
 static void give_parts(Gradient *at)
 {
   Expansion *x = at->x;
-  GraphTensor *q = grouped(at, "q", expand_input(x, Q), at->depth), *k = shared(at, "k", expand_input(x, K)),
-              *v = shared(at, "v", expand_input(x, V)),
-              *grad = grouped(at, "grad", expand_input(x, GRAD), at->width), *slope;
+  GraphTensor *q = expand_scores_split(&at->of, "q", expand_input(x, Q), at->depth),
+              *k = expand_scores_shared(&at->of, "k", expand_input(x, K)),
+              *v = expand_scores_shared(&at->of, "v", expand_input(x, V)),
+              *grad = expand_scores_split(&at->of, "grad", expand_input(x, GRAD), at->width), *slope;
   GraphTensor *p = weights(at, scores_of(at, q, k, &slope));
   if (expand_wants(x, GRAD_V))
     expand_give(x, GRAD_V, summed(at, "grad_v", expand_cast(x, "weights", p, at->type), grad, 1));
   if (!expand_wants(x, GRAD_Q) && !expand_wants(x, GRAD_K)) return;
-  GraphTensor *of_weights = product(at, "grad_weights", grad, turned(at, "v", v)),
+  GraphTensor *of_weights = product(at, "grad_weights", grad, expand_scores_turned(&at->of, "v", v)),
               *above = expand(x, ONNX_Sub, "above", of_weights, column(at, "delta", delta(at))),
               *of_scores = expand(x, ONNX_Mul, "grad_scores", p, above);
   if (slope) of_scores = expand(x, ONNX_Mul, "grad_product", of_scores, slope);
@@ -311,9 +233,7 @@ static void give_parts(Gradient *at)
   GraphTensor *of_rows = expand(x, ONNX_Mul, "grad_q", product(at, "grad_q", of_scores, k),
                                 expand_number(x, "scale", at->wide, at->scale));
   of_rows = expand_cast(x, "grad_q", of_rows, at->type);
-  if (at->grouped)
-    of_rows = expand_reshape(x, "grad_q", of_rows,
-                             (const Symbolic *[]){at->batch, at->q_heads, at->rows, at->depth}, 4);
+  of_rows = expand_scores_merge(&at->of, "grad_q", of_rows, at->depth);
   expand_give(x, GRAD_Q, of_rows);
 }
 
@@ -366,7 +286,7 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
 {
   Expansion *x = at->x;
   int64_t rows, none = 0, last = 2;
-  if (!symbolic_is_constant(at->rows, &rows) || rows % ROWS_OF_COPY == 0) return values;
+  if (!symbolic_is_constant(at->of.rows, &rows) || rows % ROWS_OF_COPY == 0) return values;
   const int64_t pads[] = {0, 0, 0, 0, 0, ROWS_OF_COPY - rows % ROWS_OF_COPY};
   GraphTensor *padded =
       expand_node(x, &(ExpandNode){ONNX_Pad,
@@ -397,7 +317,7 @@ static void give_kernels(Gradient *at, bool both)
 
 void expand_attention_grad(Expansion *x)
 {
-  Gradient at = {.x = x, .node = expand_written(x)};
+  Gradient at = {.x = x, .of = {.x = x}, .node = expand_written(x)};
   read_types(&at);
   if (!expand_failed(x)) read_shapes(&at);
   if (!expand_failed(x)) read_attributes(&at);

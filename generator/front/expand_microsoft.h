@@ -10,3 +10,28 @@ void expand_refuse_flag(Expansion *at, const char *attribute);
 GraphTensor *expand_added(Expansion *at, const char *part, GraphTensor *x, GraphTensor *more);
 /* 0, 1, ... for each row of [batch, rows, elements] or [batch, heads, rows, elements]: [batch, rows], s32. */
 GraphTensor *expand_positions(Expansion *at, GraphTensor *x);
+
+/* Queries, keys and values of an operator, apart or behind one another in each row. */
+typedef struct ExpandHeads {
+  int64_t heads, kv_heads;
+  GraphTensor *q, *k, *v;
+  GraphTensor *joint; /* queries with keys behind them, which are turned together; NULL: they are apart */
+  unsigned rank;      /* of operands whose rows hold all heads: [..., heads * size] */
+} ExpandHeads;
+
+/* An attribute that is a number of heads: 1 at least. */
+int64_t expand_heads_attribute(Expansion *at, const char *name);
+/* n parts of the sizes along an axis. */
+void expand_split(Expansion *at, GraphTensor *x, int64_t axis, const int64_t *sizes, unsigned n,
+                  GraphTensor **parts);
+/* Without keys and values the query's rows hold them behind it; with `do_rotary` queries and keys stay joint. */
+void expand_heads_unpack(Expansion *at, ExpandHeads *of);
+/* Adds one vector for all three, if the input is there. */
+void expand_heads_bias(Expansion *at, ExpandHeads *of, unsigned input);
+/* false: the operator does not turn queries and keys, or lacks the angles, which is reported. */
+bool expand_heads_turn(Expansion *at, unsigned cosine, unsigned sine);
+/* The rows of so many heads, turned by angles [..., pairs]: cosines and sines. */
+GraphTensor *expand_heads_turned(Expansion *at, const char *part, GraphTensor *x, int64_t heads,
+                                 GraphTensor *const *angles);
+/* Queries and keys of what was joint. */
+void expand_heads_part(Expansion *at, ExpandHeads *of, GraphTensor *joint);

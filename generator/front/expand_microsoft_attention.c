@@ -5,41 +5,27 @@
 
 typedef struct {
   Expansion *x;
-  int64_t heads, kv_heads;
-  GraphTensor *q, *k, *v, *mask, *lengths, *sink;
-  GraphTensor *joint; /* queries with keys behind them, which are turned together; NULL: they are apart */
+  ExpandHeads of; /* of three dimensions [batch, rows, heads * size] */
+  GraphTensor *mask, *lengths, *sink;
   GraphTensor *first; /* behind how many keys of a cache rows stand, of each batch; NULL: no such cache */
   GraphTensor *presents[2]; /* then the cache with new rows */
   bool split;               /* operands are [batch, heads, rows, size] */
 } Operands;
+
+static Operands open_operands(Expansion *x)
+{
+  return (Operands){x,
+                    {.q = expand_input(x, 0), .k = expand_input(x, 1), .v = expand_input(x, 2), .rank = 3}};
+}
 
 static const GraphAttribute *attribute(const Operands *at, const char *name)
 {
   return graph_attribute(expand_written(at->x), name);
 }
 
-static void check_heads(Operands *at, const char *name, int64_t heads)
-{
-  if (heads < 1)
-    expand_refuse_attribute(at->x, ERROR_INPUT, name, NULL, "`%s` is a number of heads, not %d", name,
-                            (int)heads);
-}
-
 static GraphTensor *flattened(Operands *at, const char *part, GraphTensor *x)
 {
   return expand(at->x, ONNX_Reshape, part, x, expand_integers(at->x, "flat", (int64_t[]){0, 0, -1}, 3));
-}
-
-static void part(Operands *at, GraphTensor *x, int64_t axis, const int64_t *sizes, unsigned n,
-                 GraphTensor **parts)
-{
-  parts[0] = expand_node(at->x, &(ExpandNode){ONNX_Split,
-                                              "part",
-                                              2,
-                                              {x, expand_integers(at->x, "sizes", sizes, n)},
-                                              .attributes = {{"axis", axis}},
-                                              .further = parts + 1,
-                                              .n_further = n - 1});
 }
 
 /* ---- caches that new rows go into ---- */
@@ -56,7 +42,7 @@ static GraphTensor *by_heads(Operands *at, const char *name, GraphTensor *x, int
 static void place_rows(Operands *at, GraphTensor *total)
 {
   if (expand_failed(at->x)) return;
-  GraphTensor *rows = expand_known(at->x, "rows", &at->q->shape[1], 1, 0);
+  GraphTensor *rows = expand_known(at->x, "rows", &at->of.q->shape[1], 1, 0);
   at->lengths = total;
   at->first = expand(at->x, ONNX_Max, "past", expand(at->x, ONNX_Sub, "past", total, rows),
                      expand_number(at->x, "none", NUMBER_S64, 0));
@@ -70,14 +56,14 @@ static bool check_cache(Operands *at, unsigned key, unsigned value)
     expand_refuse(at->x, ERROR_INPUT, past[0] ? key : value, "missing-input", NULL,
                   "past_key goes with past_value");
   for (unsigned i = 0; i < 2 && !expand_failed(at->x); i++)
-    if (past[i]->rank != 4 || at->k->rank != 3 || at->v->rank != 3)
+    if (past[i]->rank != 4 || at->of.k->rank != 3 || at->of.v->rank != 3)
       expand_refuse(at->x, ERROR_INPUT, i ? value : key, "rank",
                     "a cache [batch, heads, keys, size], keys and values [batch, rows, heads * size]",
                     "the cache `%s` or its new rows have another rank", past[i]->name);
-    else if (past[i]->type != at->k->type)
+    else if (past[i]->type != at->of.k->type)
       expand_refuse(at->x, ERROR_UNSUPPORTED, i ? value : key, "type", NULL,
                     "a cache of %s beside keys of %s is not supported", number_name(past[i]->type),
-                    number_name(at->k->type));
+                    number_name(at->of.k->type));
   return !expand_failed(at->x);
 }
 
@@ -87,7 +73,8 @@ static void extend_cache(Operands *at, unsigned key, unsigned value)
   if (!check_cache(at, key, value)) return;
   const GraphNode *node = expand_written(at->x);
   GraphTensor *past[] = {expand_input(at->x, key), expand_input(at->x, value)},
-              *rows[] = {by_heads(at, "k", at->k, at->kv_heads), by_heads(at, "v", at->v, at->kv_heads)};
+              *rows[] = {by_heads(at, "k", at->of.k, at->of.kv_heads),
+                         by_heads(at, "v", at->of.v, at->of.kv_heads)};
   const GraphTensor *memory[2] = {NULL, NULL};
   for (unsigned i = 0; i < 2; i++)
     if (expand_has_output(at->x, i + 1)) memory[i] = node->outputs[i + 1]->memory;
@@ -106,9 +93,9 @@ static void extend_cache(Operands *at, unsigned key, unsigned value)
     at->presents[i] =
         expand_node(at->x, &(ExpandNode){ONNX_TensorScatter, "present", 3, {room, rows[i], at->first}});
   }
-  at->q = by_heads(at, "q", at->q, at->heads);
-  at->k = at->presents[0];
-  at->v = at->presents[1];
+  at->of.q = by_heads(at, "q", at->of.q, at->of.heads);
+  at->of.k = at->presents[0];
+  at->of.v = at->presents[1];
   at->split = true;
 }
 
@@ -129,49 +116,31 @@ static void unpack(Operands *at)
 {
   static const int64_t ones[] = {1, 1, 1};
   GraphTensor *parts[3] = {NULL, NULL, NULL};
-  if (at->q->rank == 5) {
-    part(at, at->q, 3, ones, 3, parts);
-    at->q = with_heads(at, "q", parts[0]);
-    at->k = with_heads(at, "k", parts[1]);
-    at->v = with_heads(at, "v", parts[2]);
+  if (at->of.q->rank == 5) {
+    expand_split(at->x, at->of.q, 3, ones, 3, parts);
+    at->of.q = with_heads(at, "q", parts[0]);
+    at->of.k = with_heads(at, "k", parts[1]);
+    at->of.v = with_heads(at, "v", parts[2]);
     at->split = true;
-  } else if (at->k && at->k->rank == 5) {
-    part(at, at->k, 3, ones, 2, parts);
-    at->k = with_heads(at, "k", parts[0]);
-    at->v = with_heads(at, "v", parts[1]);
+  } else if (at->of.k && at->of.k->rank == 5) {
+    expand_split(at->x, at->of.k, 3, ones, 2, parts);
+    at->of.k = with_heads(at, "k", parts[0]);
+    at->of.v = with_heads(at, "v", parts[1]);
   }
-  if (!expand_failed(at->x) && (!at->k || !at->v))
+  if (!expand_failed(at->x) && (!at->of.k || !at->of.v))
     expand_refuse(at->x, ERROR_INPUT, QUERY, "missing-input",
                   "keys and values, or a packed query of five dimensions",
                   "MultiHeadAttention lacks keys and values");
 }
 
-static void add_bias(Operands *at)
-{
-  GraphTensor *bias = expand_input(at->x, BIAS), *parts[3] = {NULL, NULL, NULL};
-  GraphTensor **const operands[] = {&at->q, &at->k, &at->v};
-  int64_t sizes[3] = {0, 0, 0};
-  if (!bias || expand_failed(at->x)) return;
-  for (unsigned i = 0; i < 3; i++) {
-    const GraphTensor *x = *operands[i];
-    if (x->rank == 3 && symbolic_is_constant(x->shape[2], &sizes[i])) continue;
-    expand_refuse(at->x, ERROR_UNSUPPORTED, BIAS, "shape", NULL,
-                  "a bias of operands that are not [batch, rows, a known size] is not supported");
-    return;
-  }
-  part(at, bias, 0, sizes, 3, parts);
-  for (unsigned i = 0; i < 3; i++)
-    *operands[i] = expand_added(at->x, "biased", *operands[i], parts[i]);
-}
-
 /* Keys and values as a cache has them: queries too. */
 static void split_heads(Operands *at)
 {
-  if (expand_failed(at->x) || at->split || at->k->rank != 4) return;
+  if (expand_failed(at->x) || at->split || at->of.k->rank != 4) return;
   at->split = true;
-  at->q = expand(at->x, ONNX_Reshape, "q", at->q,
-                 expand_integers(at->x, "split", (int64_t[]){0, 0, at->heads, -1}, 4));
-  at->q = expand_transpose(at->x, "q", at->q, (int64_t[]){0, 2, 1, 3});
+  at->of.q = expand(at->x, ONNX_Reshape, "q", at->of.q,
+                    expand_integers(at->x, "split", (int64_t[]){0, 0, at->of.heads, -1}, 4));
+  at->of.q = expand_transpose(at->x, "q", at->of.q, (int64_t[]){0, 2, 1, 3});
 }
 
 /* Lengths of each batch, or what is not 0 where a key is seen; others get mask_filter_value. */
@@ -179,7 +148,7 @@ static void read_padding(Operands *at)
 {
   GraphTensor *padding = expand_input(at->x, PADDING);
   if (!padding || expand_failed(at->x)) return;
-  if (padding->rank == 1 && symbolic_same(padding->shape[0], at->q->shape[0])) {
+  if (padding->rank == 1 && symbolic_same(padding->shape[0], at->of.q->shape[0])) {
     if (attribute(at, "unidirectional")->integer || expand_input(at->x, PAST_KEY))
       expand_refuse_input(at->x, PADDING, "key_padding_mask");
     at->lengths = expand_cast(at->x, "lengths", padding, NUMBER_S64);
@@ -192,9 +161,9 @@ static void read_padding(Operands *at)
   GraphTensor *axes = expand_integers(at->x, "axes", (int64_t[]){1, 2}, 4 - padding->rank);
   GraphTensor *seen =
       expand_cast(at->x, "seen", expand(at->x, ONNX_Unsqueeze, "seen", padding, axes), NUMBER_BOOL);
-  GraphTensor *none = expand_number(at->x, "none", at->q->type, 0),
+  GraphTensor *none = expand_number(at->x, "none", at->of.q->type, 0),
               *hidden =
-                  expand_number(at->x, "hidden", at->q->type, attribute(at, "mask_filter_value")->number);
+                  expand_number(at->x, "hidden", at->of.q->type, attribute(at, "mask_filter_value")->number);
   at->mask = expand_node(at->x, &(ExpandNode){ONNX_Where, "padding", 3, {seen, none, hidden}});
 }
 
@@ -210,7 +179,7 @@ static void give_attention(Operands *at, bool causal, int64_t window, double sof
       .n_inputs = at->first  ? 9
                   : at->sink ? 8
                              : 7,
-      .inputs = {at->q, at->k, at->v, at->mask, cache ? expand_input(at->x, PAST_KEY) : NULL,
+      .inputs = {at->of.q, at->of.k, at->of.v, at->mask, cache ? expand_input(at->x, PAST_KEY) : NULL,
                  cache ? expand_input(at->x, PAST_VALUE) : NULL, at->lengths, at->sink, at->first},
       .attributes = {{"is_causal", causal}, {"left_window_size", window}, {"softcap", .number = softcap}},
       .further = further,
@@ -218,8 +187,8 @@ static void give_attention(Operands *at, bool causal, int64_t window, double sof
   unsigned n = 3;
   if (scale->number != 0) node.attributes[n++] = (ExpandAttribute){"scale", .number = scale->number};
   if (!at->split) {
-    node.attributes[n++] = (ExpandAttribute){"q_num_heads", at->heads};
-    node.attributes[n++] = (ExpandAttribute){"kv_num_heads", at->kv_heads};
+    node.attributes[n++] = (ExpandAttribute){"q_num_heads", at->of.heads};
+    node.attributes[n++] = (ExpandAttribute){"kv_num_heads", at->of.kv_heads};
   }
   GraphTensor *y = expand_node(at->x, &node);
   expand_give(at->x, 1, at->first ? at->presents[0] : further[0]);
@@ -230,15 +199,14 @@ static void give_attention(Operands *at, bool causal, int64_t window, double sof
 
 void expand_multi_head_attention(Expansion *x)
 {
-  Operands at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
-  at.heads = at.kv_heads = attribute(&at, "num_heads")->integer;
-  check_heads(&at, "num_heads", at.heads);
+  Operands at = open_operands(x);
+  at.of.heads = at.of.kv_heads = expand_heads_attribute(x, "num_heads");
   expand_refuse_input(x, PAST_LENGTH, "past_sequence_length");
   expand_refuse_input(x, INDIRECTION, "cache_indirection");
   expand_refuse_output(x, 3, "qk");
   if (expand_failed(x)) return;
   unpack(&at);
-  add_bias(&at);
+  expand_heads_bias(x, &at.of, BIAS);
   split_heads(&at);
   read_padding(&at);
   GraphTensor *bias = expand_input(x, SCORE_BIAS);
@@ -262,13 +230,13 @@ enum {
   V_SCALE
 };
 
-static void check_group_query(Operands *at)
+static void read_group_query(Operands *at)
 {
   static const char *const types[] = {"k_quant_type", "v_quant_type"};
   static const char *const flags[] = {"qk_output", "kv_cache_bit_width"};
   Expansion *x = at->x;
-  check_heads(at, "num_heads", at->heads);
-  check_heads(at, "kv_num_heads", at->kv_heads);
+  at->of.heads = expand_heads_attribute(x, "num_heads");
+  at->of.kv_heads = expand_heads_attribute(x, "kv_num_heads");
   for (unsigned i = 0; i < G_N_ELEMENTS(flags); i++)
     expand_refuse_flag(x, flags[i]);
   for (unsigned i = 0; i < G_N_ELEMENTS(types); i++)
@@ -278,31 +246,6 @@ static void check_group_query(Operands *at)
   expand_refuse_input(x, K_SCALE, "k_scale");
   expand_refuse_input(x, V_SCALE, "v_scale");
   expand_refuse_output(x, 3, "output_qk");
-}
-
-/* A query that holds keys and values behind it. */
-static void unpack_group_query(Operands *at)
-{
-  GraphTensor *parts[3] = {NULL, NULL, NULL};
-  int64_t width = 0, all = at->heads + 2 * at->kv_heads;
-  if (expand_failed(at->x) || (at->k && at->v)) return;
-  bool known = at->q->rank == 3 && symbolic_is_constant(at->q->shape[2], &width);
-  if (!known || width % all || at->k || at->v) {
-    expand_refuse(at->x, ERROR_INPUT, QUERY, "shape", "keys and values, or a query with both behind it",
-                  "`%s` does not hold %d heads of queries, keys and values", at->q->name, (int)all);
-    return;
-  }
-  int64_t d = width / all, q = at->heads * d, kv = at->kv_heads * d;
-  if (attribute(at, "do_rotary")->integer) {
-    part(at, at->q, 2, (int64_t[]){q + kv, kv}, 2, parts);
-    at->joint = parts[0];
-    at->v = parts[1];
-    return;
-  }
-  part(at, at->q, 2, (int64_t[]){q, kv, kv}, 3, parts);
-  at->q = parts[0];
-  at->k = parts[1];
-  at->v = parts[2];
 }
 
 /* Angles of each row by its place: [batch, rows, pairs]. By places within the table as a list, which their kernel computes. */
@@ -318,7 +261,7 @@ static GraphTensor *places_of(Operands *at, const GraphTensor *table)
 {
   Expansion *x = at->x;
   if (expand_failed(x)) return NULL;
-  const Symbolic *shape[] = {at->q->shape[0], at->q->shape[1], table->shape[1]};
+  const Symbolic *shape[] = {at->of.q->shape[0], at->of.q->shape[1], table->shape[1]};
   GraphTensor *row = expand_cast(x, "row", expand_index(x, "row", shape, 3, 1), NUMBER_S64),
               *pair = expand_index(x, "pair", shape, 3, 2);
   if (at->first) {
@@ -331,32 +274,10 @@ static GraphTensor *places_of(Operands *at, const GraphTensor *table)
   return expand(x, ONNX_Add, "place", row, expand_cast(x, "pair", pair, NUMBER_S64));
 }
 
-static GraphTensor *rotated(Operands *at, const char *name, GraphTensor *x, int64_t heads,
-                            GraphTensor *const *angles)
-{
-  int64_t interleaved = attribute(at, "rotary_interleaved")->integer, pairs = 0, width = 0;
-  if (expand_failed(at->x)) return NULL;
-  bool known = symbolic_is_constant(angles[0]->shape[2], &pairs) &&
-               symbolic_is_constant(x->shape[x->rank - 1], &width);
-  int64_t dim = known && 2 * pairs != width / heads ? 2 * pairs : 0;
-  return expand_node(at->x, &(ExpandNode){ONNX_RotaryEmbedding,
-                                          name,
-                                          3,
-                                          {x, angles[0], angles[1]},
-                                          .attributes = {{"interleaved", interleaved},
-                                                         {"num_heads", heads},
-                                                         {"rotary_embedding_dim", dim}}});
-}
-
 static void turn_positions(Operands *at)
 {
   GraphTensor *angles[2];
-  if (!attribute(at, "do_rotary")->integer || expand_failed(at->x)) return;
-  if (!expand_input(at->x, COSINE) || !expand_input(at->x, SINE)) {
-    expand_refuse(at->x, ERROR_INPUT, G_MAXUINT, "missing-input", NULL,
-                  "`do_rotary` of GroupQueryAttention needs cos_cache and sin_cache");
-    return;
-  }
+  if (!expand_heads_turn(at->x, COSINE, SINE)) return;
   GraphTensor *positions = expand_input(at->x, POSITIONS),
               *places = positions ? NULL : places_of(at, expand_input(at->x, COSINE));
   for (unsigned i = 0; i < 2; i++) { /* once for queries and keys */
@@ -364,19 +285,13 @@ static void turn_positions(Operands *at)
     angles[i] =
         places ? angles_by_place(at, table, places) : expand(at->x, ONNX_Gather, "angles", table, positions);
   }
-  if (at->joint) {
-    GraphTensor *parts[2] = {NULL, NULL},
-                *all = rotated(at, "qk", at->joint, at->heads + at->kv_heads, angles);
-    int64_t width = 0;
-    if (!expand_failed(at->x)) symbolic_is_constant(all->shape[2], &width);
-    width /= at->heads + at->kv_heads;
-    part(at, all, 2, (int64_t[]){at->heads * width, at->kv_heads * width}, 2, parts);
-    at->q = parts[0];
-    at->k = parts[1];
+  if (at->of.joint) {
+    GraphTensor *all = expand_heads_turned(at->x, "qk", at->of.joint, at->of.heads + at->of.kv_heads, angles);
+    expand_heads_part(at->x, &at->of, all);
     return;
   }
-  at->q = rotated(at, "q", at->q, at->heads, angles);
-  at->k = rotated(at, "k", at->k, at->kv_heads, angles);
+  at->of.q = expand_heads_turned(at->x, "q", at->of.q, at->of.heads, angles);
+  at->of.k = expand_heads_turned(at->x, "k", at->of.k, at->of.kv_heads, angles);
 }
 
 /* How many keys a sequence has with its new rows, less one, says `seqlens_k`. */
@@ -389,8 +304,8 @@ static void read_lengths(Operands *at)
                   "a cache of GroupQueryAttention needs seqlens_k");
     return;
   }
-  lengths = expand_reshape(at->x, "lengths", lengths, &at->q->shape[0], 1);
-  if (symbolic_equals(at->q->shape[1],
+  lengths = expand_reshape(at->x, "lengths", lengths, &at->of.q->shape[0], 1);
+  if (symbolic_equals(at->of.q->shape[1],
                       1)) { /* one row each, which sees the keys up to its own: as many as there are */
     at->first = lengths;
     return;
@@ -402,11 +317,9 @@ static void read_lengths(Operands *at)
 /* Without a cache of whole sequences: rows that are padding behind a sequence's end see what is in front of them. */
 void expand_group_query_attention(Expansion *x)
 {
-  Operands at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
-  at.heads = attribute(&at, "num_heads")->integer;
-  at.kv_heads = attribute(&at, "kv_num_heads")->integer;
-  check_group_query(&at);
-  unpack_group_query(&at);
+  Operands at = open_operands(x);
+  read_group_query(&at);
+  expand_heads_unpack(x, &at.of);
   read_lengths(&at);
   turn_positions(&at);
   if (at.first) extend_cache(&at, CACHE_KEY, CACHE_VALUE);

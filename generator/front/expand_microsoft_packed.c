@@ -5,10 +5,13 @@
 
 typedef struct {
   Expansion *x;
-  int64_t heads, kv_heads;
-  GraphTensor *q, *k, *v; /* [T, heads * size] */
-  GraphTensor *joint;     /* queries with keys behind them, which are turned together; NULL: they are apart */
+  ExpandHeads of; /* [T, heads * size] */
 } Packed;
+
+static Packed open_packed(Expansion *x)
+{
+  return (Packed){x, {.q = expand_input(x, 0), .k = expand_input(x, 1), .v = expand_input(x, 2), .rank = 2}};
+}
 
 static const GraphAttribute *attribute(const Packed *at, const char *name)
 {
@@ -17,15 +20,7 @@ static const GraphAttribute *attribute(const Packed *at, const char *name)
 
 static const Symbolic *tokens(const Packed *at)
 {
-  return at->q->shape[0];
-}
-
-static void read_heads(Packed *at, const char *name, int64_t *heads)
-{
-  *heads = attribute(at, name)->integer;
-  if (*heads < 1)
-    expand_refuse_attribute(at->x, ERROR_INPUT, name, NULL, "`%s` is a number of heads, not %d", name,
-                            (int)*heads);
+  return at->of.q->shape[0];
 }
 
 static void check_rank(Packed *at, unsigned input, unsigned rank, const char *shape)
@@ -33,18 +28,6 @@ static void check_rank(Packed *at, unsigned input, unsigned rank, const char *sh
   const GraphTensor *tensor = expand_input(at->x, input);
   if (tensor && !expand_failed(at->x) && tensor->rank != rank)
     expand_refuse(at->x, ERROR_INPUT, input, "rank", NULL, "`%s` is to be %s", tensor->name, shape);
-}
-
-static void split(Packed *at, GraphTensor *x, int64_t axis, const int64_t *sizes, unsigned n,
-                  GraphTensor **parts)
-{
-  parts[0] = expand_node(at->x, &(ExpandNode){ONNX_Split,
-                                              "part",
-                                              2,
-                                              {x, expand_integers(at->x, "sizes", sizes, n)},
-                                              .attributes = {{"axis", axis}},
-                                              .further = parts + 1,
-                                              .n_further = n - 1});
 }
 
 /* [T, heads, size] */
@@ -79,8 +62,8 @@ static void unpack_heads(Packed *at)
   static const int64_t ones[] = {1, 1, 1};
   const int64_t axis = 2;
   GraphTensor *parts[3] = {NULL, NULL, NULL};
-  split(at, at->q, 2, ones, 3, parts);
-  GraphTensor **const operands[] = {&at->q, &at->k, &at->v};
+  expand_split(at->x, at->of.q, 2, ones, 3, parts);
+  GraphTensor **const operands[] = {&at->of.q, &at->of.k, &at->of.v};
   for (unsigned i = 0; i < 3; i++)
     *operands[i] =
         expand(at->x, ONNX_Reshape, "rows",
@@ -88,42 +71,26 @@ static void unpack_heads(Packed *at)
                expand_integers(at->x, "flat", (int64_t[]){0, -1}, 2));
 }
 
-static void add_bias(Packed *at)
-{
-  GraphTensor *bias = expand_input(at->x, BIAS), *parts[3] = {NULL, NULL, NULL};
-  GraphTensor **const operands[] = {&at->q, &at->k, &at->v};
-  int64_t sizes[3] = {0, 0, 0};
-  if (!bias || expand_failed(at->x)) return;
-  for (unsigned i = 0; i < 3; i++)
-    if (!symbolic_is_constant((*operands[i])->shape[1], &sizes[i])) {
-      expand_refuse(at->x, ERROR_UNSUPPORTED, BIAS, "shape", "bind the symbol: --dim",
-                    "a bias of rows of unknown size is not supported");
-      return;
-    }
-  split(at, bias, 0, sizes, 3, parts);
-  for (unsigned i = 0; i < 3; i++)
-    *operands[i] = expand_added(at->x, "biased", *operands[i], parts[i]);
-}
-
 void expand_packed_multi_head_attention(Expansion *x)
 {
-  Packed at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
-  read_heads(&at, "num_heads", &at.heads);
+  Packed at = open_packed(x);
+  at.of.heads = expand_heads_attribute(x, "num_heads");
   expand_refuse_input(x, SCORE_BIAS, "attention_bias");
-  if (!expand_failed(x) && !at.k != !at.v)
+  if (!expand_failed(x) && !at.of.k != !at.of.v)
     expand_refuse(x, ERROR_INPUT, QUERY, "missing-input", NULL, "keys go with values");
-  check_rank(&at, QUERY, at.k ? 2 : 4, at.k ? "[tokens, heads * size]" : "[tokens, heads, 3, size]");
+  check_rank(&at, QUERY, at.of.k ? 2 : 4, at.of.k ? "[tokens, heads * size]" : "[tokens, heads, 3, size]");
   check_rank(&at, KEY, 2, "[tokens, heads * size]");
   check_rank(&at, VALUE, 2, "[tokens, heads * size]");
   if (expand_failed(x)) return;
-  if (!at.k) unpack_heads(&at);
-  if (!expand_failed(x)) add_bias(&at);
-  give_rows(&at, attend(&at,
-                        (ExpandNode){.n_inputs = 4,
-                                     .inputs = {by_heads(&at, "q", at.q, at.heads),
-                                                by_heads(&at, "k", at.k, at.heads),
-                                                by_heads(&at, "v", at.v, at.heads), expand_input(x, ENDS)}},
-                        0));
+  if (!at.of.k) unpack_heads(&at);
+  if (!expand_failed(x)) expand_heads_bias(x, &at.of, BIAS);
+  give_rows(&at,
+            attend(&at,
+                   (ExpandNode){.n_inputs = 4,
+                                .inputs = {by_heads(&at, "q", at.of.q, at.of.heads),
+                                           by_heads(&at, "k", at.of.k, at.of.heads),
+                                           by_heads(&at, "v", at.of.v, at.of.heads), expand_input(x, ENDS)}},
+                   0));
 }
 
 /* ---- PagedAttention ---- */
@@ -200,54 +167,19 @@ static Places places_of(Packed *at)
   return places;
 }
 
-/* A query that holds keys and values behind it. */
-static void unpack_rows(Packed *at)
+/* As one batch of rows: [1, T, ...] */
+static GraphTensor *batched(Packed *at, const char *part, GraphTensor *rows)
 {
-  GraphTensor *parts[3] = {NULL, NULL, NULL};
-  int64_t width = 0, all = at->heads + 2 * at->kv_heads;
-  if (expand_failed(at->x) || (at->k && at->v)) return;
-  bool known = symbolic_is_constant(at->q->shape[1], &width);
-  if (!known || width % all || at->k || at->v) {
-    expand_refuse(at->x, ERROR_INPUT, QUERY, "shape", "keys and values, or a query with both behind it",
-                  "`%s` does not hold %d heads of queries, keys and values", at->q->name, (int)all);
-    return;
-  }
-  int64_t d = width / all, q = at->heads * d, kv = at->kv_heads * d;
-  if (attribute(at, "do_rotary")->integer) {
-    split(at, at->q, 1, (int64_t[]){q + kv, kv}, 2, parts);
-    at->joint = parts[0];
-    at->v = parts[1];
-    return;
-  }
-  split(at, at->q, 1, (int64_t[]){q, kv, kv}, 3, parts);
-  at->q = parts[0];
-  at->k = parts[1];
-  at->v = parts[2];
+  const int64_t axis = 0;
+  return expand(at->x, ONNX_Unsqueeze, part, rows, expand_integers(at->x, "batch", &axis, 1));
 }
 
-/* As one batch of rows: [1, T, ...] */
 static GraphTensor *turned(Packed *at, const char *part, GraphTensor *rows, int64_t heads,
                            GraphTensor *const *angles)
 {
-  Expansion *x = at->x;
   const int64_t axis = 0;
-  int64_t pairs = 0, width = 0;
-  if (expand_failed(x)) return NULL;
-  bool known =
-      symbolic_is_constant(angles[0]->shape[1], &pairs) && symbolic_is_constant(rows->shape[1], &width);
-  GraphTensor *axes = expand_integers(x, "batch", &axis, 1);
-  GraphTensor *y = expand_node(
-      x,
-      &(ExpandNode){
-          ONNX_RotaryEmbedding,
-          part,
-          3,
-          {expand(x, ONNX_Unsqueeze, part, rows, axes), expand(x, ONNX_Unsqueeze, "cosines", angles[0], axes),
-           expand(x, ONNX_Unsqueeze, "sines", angles[1], axes)},
-          .attributes = {{"interleaved", attribute(at, "rotary_interleaved")->integer},
-                         {"num_heads", heads},
-                         {"rotary_embedding_dim", known && 2 * pairs != width / heads ? 2 * pairs : 0}}});
-  return expand(x, ONNX_Squeeze, part, y, axes);
+  GraphTensor *y = expand_heads_turned(at->x, part, batched(at, part, rows), heads, angles);
+  return expand(at->x, ONNX_Squeeze, part, y, expand_integers(at->x, "batch", &axis, 1));
 }
 
 /* [T, pairs] of a table, as a list: the kernel that looks them up computes where they are. */
@@ -270,26 +202,15 @@ static GraphTensor *angles_at(Packed *at, GraphTensor *table, GraphTensor *place
 static void turn_rows(Packed *at, GraphTensor *place)
 {
   GraphTensor *angles[2];
-  if (!attribute(at, "do_rotary")->integer || expand_failed(at->x)) return;
-  if (!expand_input(at->x, COSINE) || !expand_input(at->x, SINE)) {
-    expand_refuse(at->x, ERROR_INPUT, G_MAXUINT, "missing-input", NULL,
-                  "`do_rotary` of PagedAttention needs cos_cache and sin_cache");
-    return;
-  }
+  if (!expand_heads_turn(at->x, COSINE, SINE)) return;
   for (unsigned i = 0; i < 2; i++)
-    angles[i] = angles_at(at, expand_input(at->x, COSINE + i), place);
-  if (!at->joint) {
-    at->q = turned(at, "q", at->q, at->heads, angles);
-    at->k = turned(at, "k", at->k, at->kv_heads, angles);
+    angles[i] = batched(at, i ? "sines" : "cosines", angles_at(at, expand_input(at->x, COSINE + i), place));
+  if (at->of.joint) {
+    expand_heads_part(at->x, &at->of, turned(at, "qk", at->of.joint, at->of.heads + at->of.kv_heads, angles));
     return;
   }
-  GraphTensor *all = turned(at, "qk", at->joint, at->heads + at->kv_heads, angles), *parts[2] = {NULL, NULL};
-  int64_t width = 0;
-  if (!expand_failed(at->x)) symbolic_is_constant(all->shape[1], &width);
-  width /= at->heads + at->kv_heads;
-  split(at, all, 1, (int64_t[]){at->heads * width, at->kv_heads * width}, 2, parts);
-  at->q = parts[0];
-  at->k = parts[1];
+  at->of.q = turned(at, "q", at->of.q, at->of.heads, angles);
+  at->of.k = turned(at, "k", at->of.k, at->of.kv_heads, angles);
 }
 
 static void check_paged(Packed *at)
@@ -328,11 +249,11 @@ static GraphTensor *lengths_of(Packed *at)
 
 void expand_paged_attention(Expansion *x)
 {
-  Packed at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
-  read_heads(&at, "num_heads", &at.heads);
-  read_heads(&at, "kv_num_heads", &at.kv_heads);
+  Packed at = open_packed(x);
+  at.of.heads = expand_heads_attribute(x, "num_heads");
+  at.of.kv_heads = expand_heads_attribute(x, "kv_num_heads");
   check_paged(&at);
-  unpack_rows(&at);
+  expand_heads_unpack(x, &at.of);
   if (expand_failed(x)) return;
   expand_share(x, 1, KEY_CACHE);
   expand_share(x, 2, VALUE_CACHE);
@@ -343,15 +264,15 @@ void expand_paged_attention(Expansion *x)
       x, &(ExpandNode){ONNX_AppendRows,
                        "cache",
                        5,
-                       {places.slot, expand_input(x, KEY_CACHE), by_heads(&at, "k", at.k, at.kv_heads),
-                        expand_input(x, VALUE_CACHE), by_heads(&at, "v", at.v, at.kv_heads)},
+                       {places.slot, expand_input(x, KEY_CACHE), by_heads(&at, "k", at.of.k, at.of.kv_heads),
+                        expand_input(x, VALUE_CACHE), by_heads(&at, "v", at.of.v, at.of.kv_heads)},
                        .further = &caches[1],
                        .n_further = 1});
   int64_t window = attribute(&at, "local_window_size")->integer;
   GraphTensor *y = attend(
       &at,
       (ExpandNode){.n_inputs = 7,
-                   .inputs = {by_heads(&at, "q", at.q, at.heads), caches[0], caches[1],
+                   .inputs = {by_heads(&at, "q", at.of.q, at.of.heads), caches[0], caches[1],
                               expand_input(x, ROW_ENDS), NULL, lengths_of(&at), expand_input(x, TABLE)},
                    .attributes = {{"is_causal", 1},
                                   {"left_window_size", window > 0 ? window - 1 : -1},

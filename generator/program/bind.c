@@ -167,6 +167,31 @@ int bind_find_map(const Program *program, OperatorId op, ProgramValue a, Program
 
 /* ---- inputs, steps, outputs ---- */
 
+bool bind_refuse(Binding *binding, const char *why)
+{
+  if (!binding->why) binding->why = why;
+  return false;
+}
+
+bool bind_is_plain_access(const Binding *binding, const ProgramAccess *access)
+{
+  for (unsigned d = 0; d < access->tensor->rank; d++)
+    if (!bind_is_plain(binding, access, d)) return false;
+  return true;
+}
+
+int bind_read_of(const Program *program, ProgramValue value)
+{
+  bool reads = value.kind == VALUE_NODE && program->nodes[value.node].kind == NODE_READ;
+  return reads ? (int)value.node : PROGRAM_NONE;
+}
+
+bool bind_lies_beside(const Program *program, unsigned read, unsigned axis)
+{
+  const Symbolic *stride = program_stride(program, &program->nodes[read].access, axis);
+  return (stride && symbolic_equals(stride, 1)) || symbolic_equals(program->axes[axis].extent, 1);
+}
+
 void bind_anchor(Binding *binding, ProgramValue value, unsigned index, unsigned output, NumberType type)
 {
   binding->inside[value.node] = true;

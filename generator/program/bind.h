@@ -32,6 +32,8 @@ typedef struct Binding {
  * rest of the binding is 0. */
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused);
 void bind_close(Binding *binding);
+/* false; the first reason is the binding's. */
+bool bind_refuse(Binding *binding, const char *why);
 /* The value is the family's own: anchor `index`, and for outputs which of its values. The node is inside. */
 void bind_anchor(Binding *binding, ProgramValue value, unsigned index, unsigned output, NumberType type);
 /* Nodes of a kind; the first of them, or PROGRAM_NONE. */
@@ -41,6 +43,12 @@ int bind_find_map(const Program *program, OperatorId op, ProgramValue a, Program
 bool bind_same_value(ProgramValue a, ProgramValue b);
 /* Is the access's index along dimension d a sum of dims inside of the tensor, that begins at 0? */
 bool bind_is_plain(const Binding *binding, const ProgramAccess *access, unsigned d);
+/* Along all of them. */
+bool bind_is_plain_access(const Binding *binding, const ProgramAccess *access);
+/* The node that reads the value, or PROGRAM_NONE: it is computed. */
+int bind_read_of(const Program *program, ProgramValue value);
+/* Does what the node reads lie side by side along the axis? */
+bool bind_lies_beside(const Program *program, unsigned read, unsigned axis);
 /* A write whose place is one of its own, as those of reads are. */
 bool bind_scatters(const Binding *binding, const ProgramNode *node);
 /* Does the node read a tensor each of whose dimensions is walked along by one axis, and each axis along one dimension? */

@@ -8,14 +8,12 @@
  */
 #include "generator/front/gradient.h"
 #include "generator/program/build_private.h"
-#include <math.h>
 
 typedef struct {
   ProgramBuilder *at;
   const GraphNode *node;
   int batch, head, group, row, key, depth, width; /* axes */
   int of_depth, of_width;                         /* columns of results */
-  double scale;
 } Gradient;
 
 static const ProgramValue none = {.kind = VALUE_ABSENT};
@@ -23,24 +21,6 @@ static const ProgramValue none = {.kind = VALUE_ABSENT};
 static const Symbolic *symbol(const Gradient *s, int axis)
 {
   return s->at->program->axes[axis].symbol;
-}
-
-static ProgramValue map(Gradient *s, OperatorId op, NumberType type, NumberType compute, ProgramValue a,
-                        ProgramValue b, ProgramValue c)
-{
-  const ProgramValue operands[] = {a, b, c};
-  unsigned n = b.kind == VALUE_ABSENT ? 1 : c.kind == VALUE_ABSENT ? 2 : 3;
-  return program_add_map(s->at, s->node, op, type, compute, operands, n);
-}
-
-static ProgramValue number(Gradient *s, OperatorId op, ProgramValue a, ProgramValue b)
-{
-  return map(s, op, NUMBER_F32, NUMBER_F32, a, b, none);
-}
-
-static ProgramValue real(double value)
-{
-  return program_immediate((float)value, NUMBER_F32);
 }
 
 /* ---- operands and results ---- */
@@ -84,28 +64,18 @@ static ProgramValue read_mask(Gradient *s)
   return program_read_once(s->at, s->node, access);
 }
 
-static ProgramValue dot(Gradient *s, ProgramValue a, ProgramValue b, uint32_t axes)
-{
-  return program_add_reduction(s->at, s->node, REDUCTION_DOT, axes, NUMBER_F32, (ProgramValue[]){a, b});
-}
-
 static void write(Gradient *s, unsigned output, bool rows, int last, ProgramValue value)
 {
   const GraphTensor *tensor = s->node->n_outputs > output ? s->node->outputs[output] : NULL;
   if (!tensor) return;
-  ProgramNode row = {.kind = NODE_WRITE,
-                     .source = s->node,
-                     .type = tensor->type,
-                     .compute = tensor->type,
-                     .access = access_of(s, tensor, rows, last)};
-  program_add_node(s->at, row, &value, 1, tensor->type);
+  program_write(s->at, s->node, access_of(s, tensor, rows, last), value);
 }
 
 /* ---- scores ---- */
 
-static ProgramValue hidden_but(Gradient *s, ProgramValue seen, ProgramValue scores)
+static ProgramValue number(Gradient *s, OperatorId op, ProgramValue a, ProgramValue b)
 {
-  return map(s, ONNX_Where, NUMBER_F32, NUMBER_F32, seen, scores, real(-INFINITY));
+  return program_add_number(s->at, s->node, op, a, b);
 }
 
 static ProgramValue masked(Gradient *s, ProgramValue scores)
@@ -113,48 +83,9 @@ static ProgramValue masked(Gradient *s, ProgramValue scores)
   bool given = s->node->n_inputs > GRADIENT_MASK && s->node->inputs[GRADIENT_MASK];
   if (!given) return scores;
   ProgramValue mask = read_mask(s);
-  if (s->node->inputs[GRADIENT_MASK]->type == NUMBER_BOOL) return hidden_but(s, mask, scores);
+  if (s->node->inputs[GRADIENT_MASK]->type == NUMBER_BOOL)
+    return program_hidden_but(s->at, s->node, mask, scores);
   return number(s, ONNX_Add, scores, mask);
-}
-
-/* An index along an axis; of the only one there is 0. */
-static const Symbolic *place_along(const Gradient *s, int axis)
-{
-  bool one = symbolic_equals(s->at->program->axes[axis].extent, 1);
-  return one ? symbolic_constant(s->at->program->arena, 0) : symbol(s, axis);
-}
-
-/* Scores where key - row is at most (at least) the distance. */
-static ProgramValue bounded(Gradient *s, ProgramValue scores, OperatorId op, int64_t distance)
-{
-  Arena *arena = s->at->program->arena;
-  const ProgramAxis *axes = s->at->program->axes;
-  bool one = symbolic_equals(axes[s->row].extent, 1) && symbolic_equals(axes[s->key].extent, 1);
-  if (one) return scores; /* a row sees its own key */
-  const Symbolic *index =
-      symbolic_sub(arena, symbolic_sub(arena, place_along(s, s->key), place_along(s, s->row)),
-                   symbolic_constant(arena, distance));
-  ProgramValue seen = map(s, op, NUMBER_BOOL, NUMBER_S64, program_add_index(s->at, s->node, index),
-                          program_immediate(0, NUMBER_S64), none);
-  return hidden_but(s, seen, scores);
-}
-
-/* *bent: the cap's tanh, or ABSENT. */
-static ProgramValue scores_of(Gradient *s, ProgramValue product, ProgramValue *bent)
-{
-  double cap = graph_attribute(s->node, "softcap")->number;
-  int64_t left = graph_attribute(s->node, "left_window_size")->integer,
-          right = graph_attribute(s->node, "right_window_size")->integer;
-  ProgramValue scores = number(s, ONNX_Mul, product, real(s->scale));
-  *bent = none;
-  if (cap > 0) {
-    *bent = number(s, ONNX_Tanh, number(s, ONNX_Div, scores, real(cap)), none);
-    scores = number(s, ONNX_Mul, *bent, real(cap));
-  }
-  scores = masked(s, scores);
-  if (graph_attribute(s->node, "is_causal")->integer) right = 0;
-  if (left >= 0) scores = bounded(s, scores, ONNX_GreaterOrEqual, -left);
-  return right >= 0 ? bounded(s, scores, ONNX_LessOrEqual, right) : scores;
 }
 
 /* ---- the whole ---- */
@@ -183,30 +114,32 @@ static void add_axes(Gradient *s)
 
 void program_add_gradient(ProgramBuilder *at, const GraphNode *node)
 {
-  Gradient gradient = {.at = at, .node = node, .scale = graph_attribute(node, "scale")->number},
-           *s = &gradient;
+  Gradient gradient = {.at = at, .node = node}, *s = &gradient;
   GraphGradient of = graph_gradient(node);
-  int64_t depth = 1;
-  symbolic_is_constant(node->inputs[GRADIENT_Q]->shape[3], &depth);
-  if (s->scale == 0) s->scale = 1 / sqrt((double)MAX(depth, 1));
+  double scale = program_score_scale(node, node->inputs[GRADIENT_Q]);
   add_axes(s);
   uint32_t rows = 1u << s->row | (s->group == PROGRAM_NONE ? 0 : 1u << s->group);
-  ProgramValue product = dot(s, read(s, GRADIENT_Q, s->depth), read(s, GRADIENT_K, s->depth), 1u << s->depth);
-  ProgramValue bent, scores = scores_of(s, product, &bent);
+  ProgramValue product =
+      program_add_dot(at, node, read(s, GRADIENT_Q, s->depth), read(s, GRADIENT_K, s->depth), 1u << s->depth);
+  ProgramValue bent, scores = masked(s, program_scores(at, node, product, scale, &bent));
+  scores = program_windowed(at, node, scores, s->row, s->key, none, none);
   ProgramValue weights =
       number(s, ONNX_Exp, number(s, ONNX_Sub, scores, read(s, GRADIENT_SUMS, PROGRAM_NONE)), none);
   if (of == GRADIENT_OF_VALUES || node->n_outputs > 1)
     write(s, of == GRADIENT_OF_VALUES ? 0 : 1, false, s->of_width,
-          dot(s, weights, read(s, GRADIENT_GRAD, s->of_width), rows));
+          program_add_dot(at, node, weights, read(s, GRADIENT_GRAD, s->of_width), rows));
   if (of == GRADIENT_OF_VALUES) return;
-  ProgramValue of_weights =
-      dot(s, read(s, GRADIENT_GRAD, s->width), read(s, GRADIENT_V, s->width), 1u << s->width);
+  ProgramValue of_weights = program_add_dot(at, node, read(s, GRADIENT_GRAD, s->width),
+                                            read(s, GRADIENT_V, s->width), 1u << s->width);
   ProgramValue above = number(s, ONNX_Sub, of_weights, read(s, GRADIENT_DELTA, PROGRAM_NONE)),
                of_scores = number(s, ONNX_Mul, weights, above);
   if (bent.kind != VALUE_ABSENT)
-    of_scores = number(s, ONNX_Mul, of_scores, number(s, ONNX_Sub, real(1), number(s, ONNX_Mul, bent, bent)));
+    of_scores =
+        number(s, ONNX_Mul, of_scores,
+               number(s, ONNX_Sub, program_immediate(1, NUMBER_F32), number(s, ONNX_Mul, bent, bent)));
   bool queries = of == GRADIENT_OF_QUERIES;
-  ProgramValue sum = dot(s, of_scores, read(s, queries ? GRADIENT_K : GRADIENT_Q, s->of_depth),
-                         queries ? 1u << s->key : rows);
-  write(s, 0, queries, s->of_depth, number(s, ONNX_Mul, sum, real(s->scale)));
+  ProgramValue sum =
+      program_add_dot(at, node, of_scores, read(s, queries ? GRADIENT_K : GRADIENT_Q, s->of_depth),
+                      queries ? 1u << s->key : rows);
+  write(s, 0, queries, s->of_depth, number(s, ONNX_Mul, sum, program_immediate((float)scale, NUMBER_F32)));
 }

@@ -84,6 +84,26 @@ ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, cons
 /* The access of row `key` of a sequence in its page, by the table; further dimensions are the caller's. */
 ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, const GraphTensor *cache,
                                   const GraphTensor *table, const Symbolic *batch, const Symbolic *key);
+/* build_scores.c: what attention and its gradients are built of. A step on f32 values; b may be absent. */
+ProgramValue program_add_number(ProgramBuilder *at, const GraphNode *node, OperatorId op, ProgramValue a,
+                                ProgramValue b);
+/* Where(seen, scores, -infinity) */
+ProgramValue program_hidden_but(ProgramBuilder *at, const GraphNode *node, ProgramValue seen,
+                                ProgramValue scores);
+/* A sum of products, in f32. */
+ProgramValue program_add_dot(ProgramBuilder *at, const GraphNode *node, ProgramValue a, ProgramValue b,
+                             uint32_t axes);
+/* The node's `scale`; 0: what follows from the queries' elements. */
+double program_score_scale(const GraphNode *node, const GraphTensor *queries);
+/* Products times the scale, bent by `softcap`. *bent: its tanh, or absent; NULL: not wanted. */
+ProgramValue program_scores(ProgramBuilder *at, const GraphNode *node, ProgramValue product, double scale,
+                            ProgramValue *bent);
+/* Scores of the keys that the node's windows let a row see: key - row is bounded, as counted from the last key and row (which are
+ * loaded), or from the first ones (keys: absent). */
+ProgramValue program_windowed(ProgramBuilder *at, const GraphNode *node, ProgramValue scores, int row,
+                              int key, ProgramValue keys, ProgramValue rows);
+/* Stores the node's result where it is wanted. */
+void program_write(ProgramBuilder *at, const GraphNode *node, ProgramAccess access, ProgramValue value);
 /* build_sequences.c: VarlenAttention, which is a group of its own: its axes, nodes and what it writes. */
 void program_add_sequences(ProgramBuilder *at, const GraphNode *node);
 /* build_append.c: AppendRows, which is a group of its own as well. */

@@ -8,7 +8,6 @@
  */
 #include "generator/front/sequences.h"
 #include "generator/program/build_private.h"
-#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -28,22 +27,9 @@ static const Symbolic *symbol(const Sequences *s, int axis)
   return s->at->program->axes[axis].symbol;
 }
 
-static ProgramValue map(Sequences *s, OperatorId op, NumberType type, NumberType compute, ProgramValue a,
-                        ProgramValue b, ProgramValue c)
-{
-  const ProgramValue operands[] = {a, b, c};
-  unsigned n = b.kind == VALUE_ABSENT ? 1 : c.kind == VALUE_ABSENT ? 2 : 3;
-  return program_add_map(s->at, s->node, op, type, compute, operands, n);
-}
-
-static ProgramValue number(Sequences *s, OperatorId op, ProgramValue a, ProgramValue b)
-{
-  return map(s, op, NUMBER_F32, NUMBER_F32, a, b, none);
-}
-
 static ProgramValue whole(Sequences *s, OperatorId op, ProgramValue a, ProgramValue b)
 {
-  return map(s, op, NUMBER_S64, NUMBER_S64, a, b, none);
+  return program_add_map(s->at, s->node, op, NUMBER_S64, NUMBER_S64, (ProgramValue[]){a, b}, 2);
 }
 
 /* ---- what is loaded ---- */
@@ -131,55 +117,7 @@ static void write(Sequences *s, unsigned output, ProgramValue value)
 {
   if (s->node->n_outputs <= output || !s->node->outputs[output]) return;
   const GraphTensor *tensor = s->node->outputs[output];
-  ProgramNode row = {.kind = NODE_WRITE,
-                     .source = s->node,
-                     .type = tensor->type,
-                     .compute = tensor->type,
-                     .access = row_access(s, tensor, s->width)};
-  program_add_node(s->at, row, &value, 1, tensor->type);
-}
-
-/* ---- scores ---- */
-
-static ProgramValue dot(Sequences *s, ProgramValue a, ProgramValue b, int along)
-{
-  return program_add_reduction(s->at, s->node, REDUCTION_DOT, 1u << along, NUMBER_F32,
-                               (ProgramValue[]){a, b});
-}
-
-static ProgramValue capped(Sequences *s, ProgramValue scores)
-{
-  const GraphTensor *q = s->node->inputs[SEQUENCES_Q];
-  double scale = graph_attribute(s->node, "scale")->number, cap = graph_attribute(s->node, "softcap")->number;
-  int64_t depth = 1;
-  symbolic_is_constant(q->shape[2], &depth);
-  if (scale == 0) scale = 1 / sqrt((double)MAX(depth, 1));
-  scores = number(s, ONNX_Mul, scores, program_immediate((float)scale, NUMBER_F32));
-  if (cap == 0) return scores;
-  ProgramValue most = program_immediate((float)cap, NUMBER_F32);
-  return number(s, ONNX_Mul, number(s, ONNX_Tanh, number(s, ONNX_Div, scores, most), none), most);
-}
-
-/* Scores where key - row is at most (at least) what the last row sees of the last key, and `distance` more. */
-static ProgramValue bounded(Sequences *s, ProgramValue scores, OperatorId op, int64_t distance)
-{
-  Arena *arena = s->at->program->arena;
-  bool ending = !strcmp(graph_attribute(s->node, "diagonal")->text, "end") && s->kind != KEYS_OWN;
-  const Symbolic *index = symbolic_sub(arena, symbolic_sub(arena, symbol(s, s->key), symbol(s, s->row)),
-                                       symbolic_constant(arena, distance));
-  ProgramValue limit = ending ? whole(s, ONNX_Sub, s->keys, s->rows) : program_immediate(0, NUMBER_S64);
-  ProgramValue seen =
-      map(s, op, NUMBER_BOOL, NUMBER_S64, program_add_index(s->at, s->node, index), limit, none);
-  return map(s, ONNX_Where, NUMBER_F32, NUMBER_F32, seen, scores, program_immediate(-INFINITY, NUMBER_F32));
-}
-
-static ProgramValue masked(Sequences *s, ProgramValue scores)
-{
-  int64_t left = graph_attribute(s->node, "left_window_size")->integer,
-          right = graph_attribute(s->node, "right_window_size")->integer;
-  if (graph_attribute(s->node, "is_causal")->integer) right = right < 0 ? 0 : MIN(right, 0);
-  if (left >= 0) scores = bounded(s, scores, ONNX_GreaterOrEqual, -left);
-  return right >= 0 ? bounded(s, scores, ONNX_LessOrEqual, right) : scores;
+  program_write(s->at, s->node, row_access(s, tensor, s->width), value);
 }
 
 /* ---- the whole ---- */
@@ -212,13 +150,16 @@ void program_add_sequences(ProgramBuilder *at, const GraphNode *node)
   Sequences sequences = {.at = at, .node = node, .kind = graph_keys(node)}, *s = &sequences;
   add_axes(s);
   load_lengths(s);
+  bool ending = !strcmp(graph_attribute(node, "diagonal")->text, "end") && s->kind != KEYS_OWN;
   ProgramValue q = program_add_read(at, node, row_access(s, node->inputs[SEQUENCES_Q], s->depth));
-  ProgramValue scores = dot(s, q, read_keys(s, SEQUENCES_K, s->depth), s->depth);
-  scores = masked(s, capped(s, scores));
+  ProgramValue product = program_add_dot(at, node, q, read_keys(s, SEQUENCES_K, s->depth), 1u << s->depth);
+  ProgramValue scores =
+      program_scores(at, node, product, program_score_scale(node, node->inputs[SEQUENCES_Q]), NULL);
+  scores = program_windowed(at, node, scores, s->row, s->key, ending ? s->keys : none, s->rows);
   ProgramValue peak = program_add_reduction(at, node, REDUCTION_MAX_SUM, 1u << s->key, NUMBER_F32, &scores);
   ProgramValue sum = peak, weights = program_add_weights(at, node, NUMBER_F32, scores, peak, true);
   sum.result = 1;
-  write(s, 0, dot(s, weights, read_keys(s, SEQUENCES_V, s->width), s->key));
+  write(s, 0, program_add_dot(at, node, weights, read_keys(s, SEQUENCES_V, s->width), 1u << s->key));
   if (node->n_outputs < 2 || !node->outputs[1]) return;
   write(s, 1, program_add_log_sum(at, node, NUMBER_F32, peak, sum));
 }

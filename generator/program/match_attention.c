@@ -27,12 +27,6 @@ static ProgramValue value_of(unsigned node, unsigned result)
   return (ProgramValue){VALUE_NODE, node, result, 0, NUMBER_F32};
 }
 
-static bool refuse(Attention *at, const char *why)
-{
-  if (!at->binding->why) at->binding->why = why;
-  return false;
-}
-
 /* ---- reductions ---- */
 
 static bool find_reductions(Attention *at)
@@ -54,17 +48,14 @@ static bool find_reductions(Attention *at)
   }
   if (dots != 2 || softmaxes != 1) return false; /* something else */
   at->binding->near = true;
-  if (others) return refuse(at, "there are more reductions than a softmax's");
+  if (others) return bind_refuse(at->binding, "there are more reductions than a softmax's");
   bool between = at->first < at->softmax && at->softmax < at->second;
-  return between || refuse(at, "its softmax is not between its contractions");
+  return between || bind_refuse(at->binding, "its softmax is not between its contractions");
 }
 
 static bool is_plain(const Attention *at, unsigned node)
 {
-  const ProgramAccess *access = &at->program->nodes[node].access;
-  for (unsigned d = 0; d < access->tensor->rank; d++)
-    if (!bind_is_plain(at->binding, access, d)) return false;
-  return true;
+  return bind_is_plain_access(at->binding, &at->program->nodes[node].access);
 }
 
 /* ---- pages ---- */
@@ -141,19 +132,20 @@ static bool find_pages(Attention *at)
        paged = sequences ? paged_axis(at, at->k) >= 0 : !is_plain(at, at->k);
   at->table = PROGRAM_NONE;
   if (paged != (sequences ? paged_axis(at, at->v) >= 0 : !is_plain(at, at->v)))
-    return refuse(at, "of keys and values one lies in pages");
+    return bind_refuse(at->binding, "of keys and values one lies in pages");
   if (!paged) return true;
   at->table = table_of(program, keys);
   if (paged_axis(at, at->k) != at->key || paged_axis(at, at->v) != at->key)
-    return refuse(at, "keys or values are in pages along something else");
+    return bind_refuse(at->binding, "keys or values are in pages along something else");
   if (at->table != table_of(program, values) ||
       !symbolic_same(keys->tensor->shape[1], values->tensor->shape[1]) ||
       !symbolic_same(keys->tensor->shape[0], values->tensor->shape[0]))
-    return refuse(at, "keys and values lie in pages of several tables or sizes");
+    return bind_refuse(at->binding, "keys and values lie in pages of several tables or sizes");
   symbolic_is_constant(keys->tensor->shape[1], &pages->rows);
   bool fits = pages->rows > 0 && pages->rows <= ATTENTION_MOST_PAGE &&
               (pages->rows % PAGE_OF_TILE == 0 || PAGE_OF_TILE % pages->rows == 0);
-  if (!fits) return refuse(at, "rows of a page do not divide 64, nor are they 64, 128, 192 or 256");
+  if (!fits)
+    return bind_refuse(at->binding, "rows of a page do not divide 64, nor are they 64, 128, 192 or 256");
   const GraphTensor *table = program->nodes[at->table].access.tensor;
   pages->count = keys->tensor->shape[0];
   pages->strides[0] = keys->tensor->strides[0];
@@ -188,7 +180,7 @@ static bool settle_pages(Attention *at, Space *space, unsigned *n)
   if (!at->bound->pages.rows || at->bound->sequences.packed) return true;
   for (unsigned d = 0; d < *n; d++)
     walked |= !symbolic_equals(space->strides[d][table], 0) ? 1u << d : 0;
-  if (walked > 1) return refuse(at, "its table is not one for each batch");
+  if (walked > 1) return bind_refuse(at->binding, "its table is not one for each batch");
   if (!walked) space_insert(arena, space, 0), ++*n;
   if (*n == 1) space_insert(arena, space, 1), ++*n;
   return true;
@@ -212,7 +204,7 @@ static bool find_sequences(Attention *at)
     if (program->nodes[i].kind == NODE_WRITE)
       fits = fits && bind_along_rows(at->binding, sequences, &program->nodes[i].access, at->row);
   at->bound->sequences.packed = true;
-  return fits || refuse(at, "rows or keys of sequences do not begin where their ends say");
+  return fits || bind_refuse(at->binding, "rows or keys of sequences do not begin where their ends say");
 }
 
 /* Is the operand one whose place is not known by strides? */
@@ -258,14 +250,14 @@ static void settle_sequences(Attention *at, Space *space, unsigned *n)
 static int operand_read(Attention *at, const ProgramValue *value)
 {
   const Program *program = at->program;
-  bool read = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ;
+  bool read = bind_read_of(program, *value) >= 0;
   bool lengths = false; /* then what is read where is asked once axes are known */
   for (unsigned i = 0; i < program->n_axes; i++)
     lengths |= program->axes[i].length != PROGRAM_NONE;
   read = read && (lengths || (bind_is_matrix(program, value->node) &&
                               (is_plain(at, value->node) || paged_axis(at, value->node) >= 0)));
   if (read) return (int)value->node;
-  refuse(at, "an operand of its contractions is computed, or lies in no plain order");
+  bind_refuse(at->binding, "an operand of its contractions is computed, or lies in no plain order");
   return PROGRAM_NONE;
 }
 
@@ -277,24 +269,25 @@ static bool find_operands(Attention *at)
       v = operand_read(at, &second->operands[1]);
   if (q < 0 || k < 0 || v < 0) return false;
   at->q = (unsigned)q, at->k = (unsigned)k, at->v = (unsigned)v;
-  if (q == k || q == v || k == v) return refuse(at, "two of queries, keys and values are read as one");
+  if (q == k || q == v || k == v)
+    return bind_refuse(at->binding, "two of queries, keys and values are read as one");
   if (__builtin_popcount(first->axes) != 1 || __builtin_popcount(second->axes) != 1)
-    return refuse(at, "it contracts along several axes");
+    return bind_refuse(at->binding, "it contracts along several axes");
   at->depth = __builtin_ctz(first->axes);
   at->key = __builtin_ctz(second->axes);
   at->row = bind_own_axis(program, at->q, at->k, first->axes);
-  if (at->row < 0) return refuse(at, "its queries have no rows of their own");
+  if (at->row < 0) return bind_refuse(at->binding, "its queries have no rows of their own");
   if (!find_sequences(at) || !find_pages(at)) return false;
   at->column = bind_own_axis(program, at->v, at->softmax, second->axes);
   uint32_t wanted = 1u << at->key;
   if (at->row < 0 || at->column < 0 || program->nodes[at->softmax].axes != wanted ||
       !(program->varies[at->k] & wanted) || !(program->varies[at->v] & wanted))
-    return refuse(at, "its softmax is not along what its second contraction is along");
+    return bind_refuse(at->binding, "its softmax is not along what its second contraction is along");
   NumberType type = program->nodes[at->q].type;
   bool same = program->nodes[at->k].type == type && program->nodes[at->v].type == type &&
               first->compute == NUMBER_F32 && second->compute == NUMBER_F32;
-  if (!same) return refuse(at, "queries, keys and values are not of one type, added up in f32");
-  if (number_bits(type) != 16) return refuse(at, "its type is not one of 16 bits");
+  if (!same) return bind_refuse(at->binding, "queries, keys and values are not of one type, added up in f32");
+  if (number_bits(type) != 16) return bind_refuse(at->binding, "its type is not one of 16 bits");
   at->bound->type = type;
   return true;
 }
@@ -345,7 +338,7 @@ static bool check_softmax(Attention *at)
                   : bind_find_map(program, ONNX_Div, value_of((unsigned)power, 0), value_of(at->softmax, 1));
   bool same = share >= 0 && weights.kind == VALUE_NODE && weights.node == (unsigned)share;
   if (program->nodes[at->softmax].compute != NUMBER_F32) same = false;
-  return same || refuse(at, "what its second contraction takes is more than a softmax");
+  return same || bind_refuse(at->binding, "what its second contraction takes is more than a softmax");
 }
 
 /* The log-sum-exp of the same scores, if the program has it: largest + ln sum, of infinite ones the largest. */
@@ -455,7 +448,7 @@ static bool mark_steps(Attention *at, ProgramValue scores)
 {
   const Program *program = at->program;
   Binding *binding = at->binding;
-  if (scores.kind != VALUE_NODE) return refuse(at, "its scores are a number");
+  if (scores.kind != VALUE_NODE) return bind_refuse(at->binding, "its scores are a number");
   g_autofree bool *own = program_ancestors(program, scores.node);
   for (unsigned i = 0; i < at->bound->n_bounds; i++)
     add_ancestors(program, &at->limits[i], own);
@@ -469,14 +462,15 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     bool between =
         i < at->second && (node->kind == NODE_MAP || node->kind == NODE_INDEX) && program->in_front[i];
     if (between && !own[i]) binding->inside[i] = true;
-    if (node->kind == NODE_INDEX && own[i]) return refuse(at, "its scores depend on where they are");
+    if (node->kind == NODE_INDEX && own[i])
+      return bind_refuse(at->binding, "its scores depend on where they are");
     if (node->kind == NODE_REDUCE && i != at->first && i != at->second) binding->inside[i] = true;
     bool taken = node->kind != NODE_READ || i == at->q || i == at->k || i == at->v || is_plain(at, i);
-    if (!taken) return refuse(at, "a step reads at indices of its own");
+    if (!taken) return bind_refuse(at->binding, "a step reads at indices of its own");
     if (node->kind == NODE_WRITE && program->varies[i] >> at->key & 1)
-      return refuse(at, "scores or weights are results too");
+      return bind_refuse(at->binding, "scores or weights are results too");
     if (node->kind == NODE_WRITE && !is_plain(at, i))
-      return refuse(at, "a result is stored at indices of its own");
+      return bind_refuse(at->binding, "a result is stored at indices of its own");
   }
   bind_anchor(binding, value_of(at->first, 0), ATTENTION_PRODUCT, 0, NUMBER_F32);
   bind_anchor(binding, value_of(at->second, 0), ATTENTION_RESULT, 0, NUMBER_F32);
@@ -566,7 +560,7 @@ static bool settle_heads(Attention *at, Space *space, unsigned n)
   if (shared) bound->group = space->dims[last];
   if (n > 2) {
     if (n != 3 || !shared || !others_continue(arena, space, 1, k, v))
-      return refuse(at, "its batches are no batches and heads");
+      return bind_refuse(at->binding, "its batches are no batches and heads");
     for (unsigned i = 0; i < space->n_operands; i++) {
       bool matrix = i == k || i == v;
       space->strides[1][i] = space->strides[matrix ? 1 : 2][i];
@@ -585,9 +579,8 @@ static bool take_operand(Attention *at, const Space *space, AttentionOperand *op
   operand->strides[0] = space->strides[ATTENTION_BATCH][operand->input];
   operand->strides[1] = space->strides[ATTENTION_HEAD][operand->input];
   operand->strides[2] = space->strides[dim][operand->input];
-  operand->strides[3] = program_stride(program, &program->nodes[read].access, elements);
-  bool beside = symbolic_equals(operand->strides[3], 1) || symbolic_equals(program->axes[elements].extent, 1);
-  if (!beside) return refuse(at, "elements of its queries, keys or values do not lie side by side");
+  if (!bind_lies_beside(program, read, elements))
+    return bind_refuse(at->binding, "elements of its queries, keys or values do not lie side by side");
   operand->strides[3] = symbolic_constant(program->arena, 1);
   return true;
 }
@@ -630,7 +623,7 @@ static bool settle(Attention *at)
   bound->width = dims[ATTENTION_COLUMN];
   bound->depth = program->axes[at->depth].extent;
   bool known = symbolic_is_constant(bound->depth, NULL) && symbolic_is_constant(bound->width, NULL);
-  return known || refuse(at, "the size of its heads is not known");
+  return known || bind_refuse(at->binding, "the size of its heads is not known");
 }
 
 static bool bind(Binding *binding)

@@ -19,21 +19,9 @@ typedef struct {
 
 static const ProgramValue absent = {.kind = VALUE_ABSENT};
 
-static bool refuse(Match *at, const char *why)
-{
-  if (!at->binding->why) at->binding->why = why;
-  return false;
-}
-
 static ProgramValue value_of(int node)
 {
   return (ProgramValue){VALUE_NODE, (unsigned)node, 0, 0, NUMBER_F32};
-}
-
-static int read_of(const Match *at, ProgramValue value)
-{
-  bool reads = value.kind == VALUE_NODE && at->program->nodes[value.node].kind == NODE_READ;
-  return reads ? (int)value.node : PROGRAM_NONE;
 }
 
 static const ProgramNode *map_of(const Match *at, ProgramValue value, OperatorId op)
@@ -51,7 +39,7 @@ static int weights_of(Match *at, ProgramValue value)
   if (!below) return PROGRAM_NONE;
   if (at->weights >= 0 && at->weights != (int)value.node) return PROGRAM_NONE; /* of other scores */
   at->scores = below->operands[0];
-  at->sums = read_of(at, below->operands[1]);
+  at->sums = bind_read_of(at->program, below->operands[1]);
   if (at->sums >= 0) at->weights = (int)value.node;
   return at->sums >= 0 ? at->weights : PROGRAM_NONE;
 }
@@ -64,7 +52,7 @@ static bool take_of_scores(Match *at, ProgramValue value)
   int weights = above ? weights_of(at, times->operands[0]) : PROGRAM_NONE;
   if (weights < 0 || above->operands[0].kind != VALUE_NODE) return false;
   at->of_weights = (int)above->operands[0].node;
-  at->delta = read_of(at, above->operands[1]);
+  at->delta = bind_read_of(at->program, above->operands[1]);
   return at->delta >= 0;
 }
 
@@ -73,7 +61,7 @@ static bool take_contraction(Match *at, int node)
 {
   const ProgramNode *dot = &at->program->nodes[node];
   ProgramValue left = dot->operands[0];
-  int beside = read_of(at, dot->operands[1]);
+  int beside = bind_read_of(at->program, dot->operands[1]);
   if (beside < 0) return false;
   if (weights_of(at, left) >= 0) {
     at->by_width = node;
@@ -92,7 +80,7 @@ static bool take_contraction(Match *at, int node)
 
 static bool is_of_operands(const Match *at, const ProgramNode *dot)
 {
-  return read_of(at, dot->operands[0]) >= 0 && read_of(at, dot->operands[1]) >= 0;
+  return bind_read_of(at->program, dot->operands[0]) >= 0 && bind_read_of(at->program, dot->operands[1]) >= 0;
 }
 
 static bool find_contractions(Match *at)
@@ -116,10 +104,10 @@ static bool find_contractions(Match *at)
   for (unsigned i = 0; known && i < program->n_nodes; i++)
     if (program->nodes[i].kind == NODE_REDUCE && known[i]) at->product = (int)i;
   if (at->product < 0 || (at->by_width >= 0) + (at->by_depth >= 0) != (int)others)
-    return refuse(at, "its weights are of no product, or two results are of one kind");
+    return bind_refuse(at->binding, "its weights are of no product, or two results are of one kind");
   bool both = at->by_depth < 0 || (at->of_weights >= 0 && at->of_weights != at->product &&
                                    program->nodes[at->of_weights].kind == NODE_REDUCE);
-  return both || refuse(at, "what changes with its weights is no product");
+  return both || bind_refuse(at->binding, "what changes with its weights is no product");
 }
 
 /* ---- axes ---- */
@@ -144,7 +132,7 @@ static bool find_batches(Match *at)
   uint32_t all = program->varies[at->product] & ~(1u << at->row) & ~(1u << at->key),
            shared = all & ~program->varies[at->k], own = all & program->varies[at->k];
   if (__builtin_popcount(shared) > 1 || __builtin_popcount(own) > 2)
-    return refuse(at, "its batches are no batches and heads");
+    return bind_refuse(at->binding, "its batches are no batches and heads");
   at->group = shared ? __builtin_ctz(shared) : PROGRAM_NONE;
   at->batch = own ? __builtin_ctz(own) : PROGRAM_NONE;
   own &= own - 1;
@@ -160,35 +148,36 @@ static bool check_along(Match *at, int node)
   uint32_t axes = at->program->nodes[node].axes;
   at->bound->of_rows = axes == keys;
   return axes == rows || (axes == keys && node == at->by_depth && at->by_width < 0) ||
-         refuse(at, "its sums are along something else than rows or keys");
+         bind_refuse(at->binding, "its sums are along something else than rows or keys");
 }
 
 static bool find_axes(Match *at)
 {
   const Program *program = at->program;
   const ProgramNode *product = &program->nodes[at->product];
-  at->q = read_of(at, product->operands[0]);
-  at->k = read_of(at, product->operands[1]);
+  at->q = bind_read_of(at->program, product->operands[0]);
+  at->k = bind_read_of(at->program, product->operands[1]);
   at->depth = contracted(at, at->product);
-  if (at->depth < 0) return refuse(at, "it contracts along several axes");
+  if (at->depth < 0) return bind_refuse(at->binding, "it contracts along several axes");
   at->key = bind_own_axis(program, (unsigned)at->k, (unsigned)at->q, product->axes);
   at->row = bind_own_axis(program, (unsigned)at->q, (unsigned)at->k, product->axes);
-  if (at->row < 0 || at->key < 0) return refuse(at, "its queries or keys have no rows of their own");
+  if (at->row < 0 || at->key < 0)
+    return bind_refuse(at->binding, "its queries or keys have no rows of their own");
   if (!find_batches(at) || !check_along(at, at->by_width) || !check_along(at, at->by_depth)) return false;
   at->of_depth = at->by_depth >= 0 ? last_axis(at, at->beside) : PROGRAM_NONE;
   at->of_width = at->by_width >= 0 ? last_axis(at, at->grad_again) : PROGRAM_NONE;
   at->grad = at->v = PROGRAM_NONE;
   if (at->by_depth < 0) {
     at->grad = at->grad_again;
-    return at->of_width >= 0 || refuse(at, "its columns are no axis");
+    return at->of_width >= 0 || bind_refuse(at->binding, "its columns are no axis");
   }
   const ProgramNode *of_weights = &program->nodes[at->of_weights];
-  at->grad = read_of(at, of_weights->operands[0]);
-  at->v = read_of(at, of_weights->operands[1]);
+  at->grad = bind_read_of(at->program, of_weights->operands[0]);
+  at->v = bind_read_of(at->program, of_weights->operands[1]);
   at->width = contracted(at, at->of_weights);
   bool fits = at->grad >= 0 && at->v >= 0 && at->width >= 0 && at->of_depth >= 0 &&
               (at->by_width < 0 || at->of_width >= 0);
-  return fits || refuse(at, "it contracts along several axes");
+  return fits || bind_refuse(at->binding, "it contracts along several axes");
 }
 
 /* Is `read` of the rows that `first` is of, whole ones, along a column axis of its own? */
@@ -213,9 +202,8 @@ static bool check_accesses(Match *at)
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     bool accesses = node->kind == NODE_READ || node->kind == NODE_WRITE;
-    for (unsigned d = 0; accesses && d < node->access.tensor->rank; d++)
-      if (!bind_is_plain(at->binding, &node->access, d))
-        return refuse(at, "it reads or stores at indices of its own");
+    if (accesses && !bind_is_plain_access(at->binding, &node->access))
+      return bind_refuse(at->binding, "it reads or stores at indices of its own");
   }
   return true;
 }
@@ -227,13 +215,13 @@ static bool check_operands(Match *at)
   NumberType type = program->nodes[at->q].type;
   for (unsigned i = 0; i < G_N_ELEMENTS(reads); i++)
     if (reads[i] >= 0 && program->nodes[reads[i]].type != type)
-      return refuse(at, "its operands are not of one type");
-  if (number_bits(type) != 16) return refuse(at, "its type is not one of 16 bits");
+      return bind_refuse(at->binding, "its operands are not of one type");
+  if (number_bits(type) != 16) return bind_refuse(at->binding, "its type is not one of 16 bits");
   int of_operand = at->bound->of_rows ? at->k : at->q;
   bool alone = at->by_depth < 0; /* then dO is read once */
   if (!is_again(at, at->beside, of_operand, at->of_depth, at->depth) ||
       (!alone && !is_again(at, at->grad_again, at->grad, at->of_width, at->width)))
-    return refuse(at, "its results are of other operands than its scores");
+    return bind_refuse(at->binding, "its results are of other operands than its scores");
   at->bound->type = type;
   return check_accesses(at);
 }
@@ -256,7 +244,7 @@ static bool peel(Match *at)
       continue;
     }
     if (!scores_are_masked(&axes, at->scores, &inner, &mask, &limit)) return true;
-    if (limit.kind != VALUE_IMMEDIATE) return refuse(at, "how many keys are seen is loaded");
+    if (limit.kind != VALUE_IMMEDIATE) return bind_refuse(at->binding, "how many keys are seen is loaded");
     mask.limit = (FusedOperand){OPERAND_IMMEDIATE, 0, 0, NUMBER_S64};
     if (!bound->causal && mask.from_row && !mask.least) {
       bound->causal = true;
@@ -264,7 +252,7 @@ static bool peel(Match *at)
     } else if (bound->n_bounds < ATTENTION_MOST_BOUNDS) {
       bound->bounds[bound->n_bounds++] = mask;
     } else {
-      return refuse(at, "it has too many masks");
+      return bind_refuse(at->binding, "it has too many masks");
     }
   }
 }
@@ -292,7 +280,8 @@ static bool mark_steps(Match *at)
     const ProgramNode *node = &program->nodes[i];
     bool step = node->kind == NODE_MAP || node->kind == NODE_INDEX || node->kind == NODE_REDUCE;
     if (step && !own[i]) binding->inside[i] = true;
-    if (node->kind == NODE_INDEX && own[i]) return refuse(at, "its scores depend on where they are");
+    if (node->kind == NODE_INDEX && own[i])
+      return bind_refuse(at->binding, "its scores depend on where they are");
   }
   return true;
 }
@@ -312,7 +301,7 @@ static bool take_results(Match *at)
     bool depth = value.kind == VALUE_NODE && (int)value.node == at->by_depth,
          width = value.kind == VALUE_NODE && (int)value.node == at->by_width;
     if ((!depth && !width) || (width && factor != 1))
-      return refuse(at, "its sums go through steps, or its weights are results");
+      return bind_refuse(at->binding, "its sums go through steps, or its weights are results");
     if (depth) bound->factor = factor;
     bind_anchor(at->binding, node->operands[0], depth ? GRAD_OF_DEPTH : GRAD_OF_WIDTH, 0, NUMBER_F32);
     *(depth ? &bound->gives_depth : &bound->gives_width) = true;
@@ -325,11 +314,8 @@ static bool take_results(Match *at)
 /* Elements of the operand lie side by side. */
 static bool lie_beside(Match *at, int read, int axis)
 {
-  const Program *program = at->program;
-  if (read < 0) return true;
-  const Symbolic *stride = program_stride(program, &program->nodes[read].access, (unsigned)axis);
-  bool beside = (stride && symbolic_equals(stride, 1)) || symbolic_equals(program->axes[axis].extent, 1);
-  return beside || refuse(at, "elements of its operands do not lie side by side");
+  return read < 0 || bind_lies_beside(at->program, (unsigned)read, (unsigned)axis) ||
+         bind_refuse(at->binding, "elements of its operands do not lie side by side");
 }
 
 static unsigned input_of(const Match *at, int read)
@@ -354,7 +340,7 @@ static bool settle(Match *at)
   bound->depth = program->axes[at->depth].extent;
   bound->width = program->axes[at->v >= 0 ? at->width : at->of_width].extent;
   if (!symbolic_is_constant(bound->depth, NULL) || !symbolic_is_constant(bound->width, NULL))
-    return refuse(at, "the size of its heads is not known");
+    return bind_refuse(at->binding, "the size of its heads is not known");
   return lie_beside(at, at->q, at->depth) && lie_beside(at, at->k, at->depth) &&
          lie_beside(at, at->v, at->width) && lie_beside(at, at->grad, at->v >= 0 ? at->width : at->of_width);
 }

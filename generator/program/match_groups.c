@@ -9,12 +9,6 @@ static int axis_of(const Program *program, const Symbolic *index)
   return PROGRAM_NONE;
 }
 
-static bool refuse(Binding *binding, const char *why)
-{
-  binding->why = why;
-  return false;
-}
-
 /* A read of a vector along one axis. */
 static int read_of(const Program *program, const ProgramValue *value, int *axis)
 {
@@ -57,7 +51,7 @@ static bool find_ends(Binding *binding, ProgramGroups *groups, const ProgramNode
   groups->sizes = read_of(program, &length->operands[0], &groups->axis);
   if (groups->sizes == PROGRAM_NONE || length->axes != 1u << groups->axis ||
       !find_align(groups, &length->operands[1]))
-    return refuse(binding, "ends of groups are no vector that is read");
+    return bind_refuse(binding, "ends of groups are no vector that is read");
   groups->begin = begin_of(program, length, REDUCTION_BEGINS);
   return true;
 }
@@ -72,7 +66,7 @@ static bool find_index(Binding *binding, ProgramGroups *groups, const ProgramNod
   groups->axis = is_index ? axis_of(program, program->nodes[sought->node].index) : PROGRAM_NONE;
   if (groups->sizes == PROGRAM_NONE || groups->axis == PROGRAM_NONE || length->axes != 1u << groups->walked ||
       !find_align(groups, &length->operands[2]))
-    return refuse(binding, "groups of rows are no vector that is read");
+    return bind_refuse(binding, "groups of rows are no vector that is read");
   binding->inside[sought->node] = true;
   groups->begin = begin_of(program, length, REDUCTION_FIRST_OF);
   groups->reductions = 2;
@@ -86,13 +80,13 @@ bool bind_groups(Binding *binding, ProgramGroups *groups)
       .rows = PROGRAM_NONE, .axis = PROGRAM_NONE, .walked = PROGRAM_NONE, .begin = PROGRAM_NONE, .align = 1};
   for (unsigned i = 0; i < program->n_axes; i++) {
     if (program->axes[i].length == PROGRAM_NONE) continue;
-    if (groups->rows != PROGRAM_NONE) return refuse(binding, "two axes have lengths that are loaded");
+    if (groups->rows != PROGRAM_NONE) return bind_refuse(binding, "two axes have lengths that are loaded");
     groups->rows = (int)i;
   }
   if (groups->rows == PROGRAM_NONE) {
     int place;
     bool groupless = !bind_count(program, NODE_SCAN, &place) && !bind_count(program, NODE_INDEX, &place);
-    return groupless || refuse(binding, "there is a scan or an index");
+    return groupless || bind_refuse(binding, "there is a scan or an index");
   }
   int at = program->axes[groups->rows].length;
   const ProgramNode *length = &program->nodes[at];
@@ -105,11 +99,11 @@ bool bind_groups(Binding *binding, ProgramGroups *groups)
     groups->kind = GEMM_COUNTS;
     groups->sizes =
         read_of(program, &(ProgramValue){.kind = VALUE_NODE, .node = (unsigned)at}, &groups->axis);
-    ok = groups->sizes != PROGRAM_NONE || refuse(binding, "an axis has a length that is loaded");
+    ok = groups->sizes != PROGRAM_NONE || bind_refuse(binding, "an axis has a length that is loaded");
   }
   if (!ok) return false;
   if (groups->kind != GEMM_COUNTS && groups->begin == PROGRAM_NONE)
-    return refuse(binding, "it is not known where groups begin");
+    return bind_refuse(binding, "it is not known where groups begin");
   if (groups->kind != GEMM_COUNTS) binding->inside[at] = binding->inside[groups->begin] = true;
   return true;
 }
@@ -140,13 +134,13 @@ bool bind_groups_fit(Binding *binding, const ProgramGroups *groups)
     const ProgramNode *node = &program->nodes[i];
     bool accesses = (node->kind == NODE_READ && (int)i != groups->sizes) || node->kind == NODE_WRITE;
     if (accesses && !access_fits(binding, groups, &node->access))
-      return refuse(binding, "indices are loaded");
+      return bind_refuse(binding, "indices are loaded");
     if (node->kind == NODE_WRITE && (node->combines || node->access.outside != OUTSIDE_NEVER))
-      return refuse(binding, "results are filled, or parts of them are reduced");
+      return bind_refuse(binding, "results are filled, or parts of them are reduced");
     if (mentions(node, groups->sizes) && !binding->inside[i])
-      return refuse(binding, "sizes of groups are computed with");
+      return bind_refuse(binding, "sizes of groups are computed with");
     bool other = node->kind == NODE_INDEX || node->kind == NODE_SCAN;
-    if (other && !binding->inside[i]) return refuse(binding, "there is a scan or an index");
+    if (other && !binding->inside[i]) return bind_refuse(binding, "there is a scan or an index");
   }
   return true;
 }

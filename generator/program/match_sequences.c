@@ -1,11 +1,5 @@
 #include "generator/program/match_sequences.h"
 
-static bool refuse(Binding *binding, const char *why)
-{
-  binding->why = why;
-  return false;
-}
-
 static const ProgramNode *node_at(const Binding *binding, int node)
 {
   return &binding->program->nodes[node];
@@ -59,7 +53,7 @@ static bool find_rows(Binding *binding, int row, BoundSequences *s)
   const Program *program = binding->program;
   const ProgramNode *length = node_at(binding, s->rows);
   bool scans = length->kind == NODE_SCAN && length->reduction == REDUCTION_LENGTHS;
-  if (!scans) return refuse(binding, "how many rows a sequence has does not follow from where they end");
+  if (!scans) return bind_refuse(binding, "how many rows a sequence has does not follow from where they end");
   s->batch = __builtin_ctz(length->axes);
   s->ends = node_of(&length->operands[0]);
   s->begin = PROGRAM_NONE;
@@ -73,7 +67,7 @@ static bool find_rows(Binding *binding, int row, BoundSequences *s)
   const ProgramValue *align = &length->operands[1];
   bool fits = s->begin != PROGRAM_NONE && reads_along(binding, s->ends, s->batch, 1) &&
               align->kind == VALUE_IMMEDIATE && align->immediate == 1;
-  return fits || refuse(binding, "rows of sequences do not begin where those of the one before end");
+  return fits || bind_refuse(binding, "rows of sequences do not begin where those of the one before end");
 }
 
 /* Keys: the rows' own, from a number that is loaded to another one, or the first so many. */
@@ -100,7 +94,7 @@ static bool find_keys(Binding *binding, int key, BoundSequences *s)
         node_at(binding, s->lengths)->access.tensor == node_at(binding, s->key_begins)->access.tensor;
     if (packed) return true;
   }
-  return refuse(binding, "how many keys a sequence has is loaded in another way");
+  return bind_refuse(binding, "how many keys a sequence has is loaded in another way");
 }
 
 bool bind_sequences(Binding *binding, int row, int key, BoundSequences *s)
@@ -114,10 +108,10 @@ bool bind_sequences(Binding *binding, int row, int key, BoundSequences *s)
                         .key_begins = PROGRAM_NONE};
   for (int i = 0; i < (int)program->n_axes; i++)
     if (i != row && i != key && program->axes[i].length != PROGRAM_NONE)
-      return refuse(binding, "an axis has a length that is loaded");
+      return bind_refuse(binding, "an axis has a length that is loaded");
   if (s->rows == PROGRAM_NONE && s->keys == PROGRAM_NONE) return true;
   if (s->rows == PROGRAM_NONE || s->keys == PROGRAM_NONE)
-    return refuse(binding, "rows or keys alone have a length that is loaded");
+    return bind_refuse(binding, "rows or keys alone have a length that is loaded");
   return find_rows(binding, row, s) && find_keys(binding, key, s);
 }
 

@@ -52,6 +52,9 @@ def cases():
     yield varlen(mixed, 2, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, left_window_size=0, is_causal=1)
     yield varlen(mixed, 2, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, left_window_size=20, diagonal="begin")
     yield varlen(mixed, 2, 2, 64, rows=300, left_window_size=20, right_window_size=0)
+    for lengths in (None, [8]):  # one row in all
+        yield varlen([0, 1], 4, 2, 64, key_ends=None if lengths else [0, 8], lengths=lengths, keys=8, is_causal=1, left_window_size=5)
+        yield varlen([0, 1], 4, 2, 64, key_ends=None if lengths else [0, 1], lengths=lengths, keys=1, is_causal=1)
     # caches with lengths: decoded, prefilled behind a prefix, empty, beyond the cache
     for lengths in ([200, 129, 0, 300, 91], [1, 2**31 - 1, 5, -7, 64]):
         yield varlen(mixed, 4, 2, 64, rows=300, lengths=lengths, keys=300, is_causal=1)

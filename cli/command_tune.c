@@ -1,4 +1,4 @@
-/* adlgen tune: which of the ways to compute a product is the fastest on the GPU of this machine. */
+/* adlgen tune: which of the ways to compute an operator is the fastest on the GPU of this machine. */
 #include "base/version.h"
 #include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
@@ -23,7 +23,7 @@ const Option tune_options[] = {
     {.name = "dim", .value = "NAME=VALUE", .repeated = true, .doc = "value of a symbolic dimension of GRAPH"},
     {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
     OPTION_ACCUMULATE,
-    {.name = "top", .value = "N", .doc = "proposals of the cost model to measure for a product; default: 24"},
+    {.name = "top", .value = "N", .doc = "proposals to measure for an operator; default: 24"},
     {.name = "kinds",
      .value = "N",
      .doc = "considers N proposals of each kind of tile, which are alike but for columns and parts of k; "
@@ -244,9 +244,9 @@ static bool list_proposal(void *data, const TuneWork *work, TuneTime *times, GEr
   const Tune *tune = data;
   for (unsigned i = 0; i < work->n && !tune->cli->json; i++) {
     g_autofree char *text = parameters_of(work->product, i);
-    printf("%-40s %10.0f clocks  %s%s\n", i ? "" : work->c->name,
-           g_array_index(work->product->proposals, Proposal, i).clocks, text,
-           i ? "" : "  (the model's choice)");
+    double clocks = g_array_index(work->product->proposals, Proposal, i).clocks;
+    g_autofree char *price = clocks > 0 ? g_strdup_printf("%.0f clocks", clocks) : g_strdup("-");
+    printf("%-40s %17s  %s%s\n", i ? "" : work->c->name, price, text, i ? "" : "  (the model's choice)");
   }
   return true;
 }
@@ -271,7 +271,8 @@ static bool read_times(Tune *tune, GError **error)
   json_error_t fault;
   if (!source) return false;
   tune->times = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &fault);
-  if (!tune->times || json_integer_value(json_object_get(tune->times, "version")) != 1 ||
+  if (!tune->times || json_integer_value(json_object_get(tune->times, "version")) < 1 ||
+      json_integer_value(json_object_get(tune->times, "version")) > TUNED_VERSION ||
       !json_is_array(json_object_get(tune->times, "products"))) {
     const Mark mark = {source, tune->times ? 1 : (unsigned)fault.line,
                        tune->times ? 1 : (unsigned)fault.column};

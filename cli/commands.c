@@ -233,10 +233,11 @@ const Command commands[] = {
      .most = 1,
      .options = tune_options,
      .run = command_tune,
-     .doc = "measures the cost model's best proposals on the GPU and keeps the fastest for compile",
+     .doc = "measures proposals for each operator on the GPU and keeps the fastest for compile",
      .details =
-         "For each matrix product the proposals are compiled, checked and timed in turn, clean-cold as bench "
-         "does. The winners go to a file of measured choices, which compile, run and bench consult before "
+         "For each operator that can be computed in several ways (products, attention, rows, elementwise, "
+         "scans) the proposals are compiled, checked and timed in turn, clean-cold as bench does. The "
+         "winners go to a file of measured choices, which compile, run and bench consult before "
          "the "
          "cost model; docs/tune.md describes it. Columns: `gain` is the time of the model's choice over the "
          "best.",

@@ -155,16 +155,28 @@ static json_t *time_json(const ProductProposals *product, unsigned i, const Tune
   return json;
 }
 
+static json_t *extents_json(const TunedEntry *key)
+{
+  if (!key->n_extents)
+    return json_pack("{s:I, s:I, s:I, s:I}", "batches", (json_int_t)key->batches, "m", (json_int_t)key->m,
+                     "n", (json_int_t)key->n, "k", (json_int_t)key->k);
+  json_t *extents = json_array();
+  for (unsigned i = 0; i < key->n_extents; i++)
+    json_array_append_new(extents, json_integer(key->extents[i]));
+  return json_pack("{s:o}", "extents", extents);
+}
+
 static json_t *product_json(const TuneLine *line)
 {
   const TunedEntry *key = &line->product->key;
   json_t *list = json_array();
   for (unsigned i = 0; i < line->n; i++)
     json_array_append_new(list, time_json(line->product, i, &line->times[i]));
-  return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:i, s:o}", "case", line->c->name, "operator",
-                   line->product->name, "product", key->product, "sms", (int)key->sms, "batches",
-                   (json_int_t)key->batches, "m", (json_int_t)key->m, "n", (json_int_t)key->n, "k",
-                   (json_int_t)key->k, "winner", (int)line->winner, "proposals", list);
+  json_t *json = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o}", "case", line->c->name, "operator",
+                           line->product->name, "product", key->product, "sms", (int)key->sms, "winner",
+                           (int)line->winner, "proposals", list);
+  json_object_update_new(json, extents_json(key));
+  return json;
 }
 
 static void keep_winner(const TuneSession *session, const TuneLine *line, TunedFile *file)
@@ -219,9 +231,9 @@ static bool tune_case(const TuneSession *session, const BenchCase *c, TunedFile 
 {
   const CompileOptions options = {.sm_budget = session->sms, .accumulate = c->accumulate};
   g_autoptr(Proposals) proposals = generator_propose(c->graph, session->description, &options, error);
-  g_autoptr(Spaces) spaces = proposals ? spaces_read(true, error) : NULL;
+  g_autoptr(Spaces) spaces = proposals ? spaces_read(error) : NULL;
   if (!spaces) return false;
-  if (!proposals->products->len) tell(session, "%s: it has no matrix product to tune", c->name);
+  if (!proposals->products->len) tell(session, "%s: no operator has a second way to compute it", c->name);
   for (unsigned i = 0; i < proposals->products->len; i++) {
     ProductProposals product = *(const ProductProposals *)proposals->products->pdata[i];
     g_autoptr(GArray) kinds = session->kinds ? of_kinds(spaces, product.proposals, session->kinds) : NULL;
@@ -229,6 +241,16 @@ static bool tune_case(const TuneSession *session, const BenchCase *c, TunedFile 
     if (!tune_product(session, c, &product, file, products, error)) return false;
   }
   return true;
+}
+
+/* As of files of choices: 1 where all are products. */
+static int result_version(const json_t *products)
+{
+  int version = 1;
+  size_t i;
+  json_t *product;
+  json_array_foreach(products, i, product) if (json_object_get(product, "extents")) version = TUNED_VERSION;
+  return version;
 }
 
 json_t *tune_run(const TuneSession *session, TunedFile *file, GError **error)
@@ -248,8 +270,9 @@ json_t *tune_run(const TuneSession *session, TunedFile *file, GError **error)
     return NULL;
   }
   json_t *choice = tune_choice(products);
-  return json_pack("{s:i, s:s, s:i, s:o, s:o}", "version", 1, "gpu", session->description->name, "skipped",
-                   (int)skipped, "products", products, "choice", choice);
+  return json_pack("{s:i, s:s, s:i, s:o, s:o}", "version", result_version(products), "gpu",
+                   session->description->name, "skipped", (int)skipped, "products", products, "choice",
+                   choice);
 }
 
 static double us_of(const json_t *proposals, size_t i)

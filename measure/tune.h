@@ -1,10 +1,10 @@
-/* Measuring the ways to compute a product and keeping the fastest: `adlgen tune`, docs/tune.md.
+/* Measuring the ways to compute an operator and keeping the fastest: `adlgen tune`, docs/tune.md.
  *
- * For each product of each case the cost model's proposals are compiled, measured by a clock and the winner
+ * For each operator of each case, `product` here, the proposals are compiled, measured by a clock and the winner
  * is put into a TunedFile. The clock is exchangeable: the GPU, times that were measured before, a test's. One
  * thread at a time. */
 #pragma once
-#include "generator/choose/propose.h"
+#include "generator/compile/propose.h"
 #include "measure/bench.h"
 
 /* What a clock says of one proposal. */

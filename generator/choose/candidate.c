@@ -111,12 +111,43 @@ static void take(const TryValues *values, void *data)
   walk->asked->take(&candidate, walk->asked->data);
 }
 
+static bool same_tried(const CandidateTried *a, const CandidateTried *b)
+{
+  bool same = a->n == b->n && !strcmp(a->template_name, b->template_name);
+  for (unsigned i = 0; same && i < a->n; i++)
+    same = !strcmp(a->parameters[i].name, b->parameters[i].name) &&
+           a->parameters[i].value == b->parameters[i].value;
+  return same;
+}
+
+/* Of the key alone: the rest follows. */
+static void list_tried(const TryValues *values, void *data)
+{
+  const Walk *walk = data;
+  const Space *space = walk->space;
+  const CandidateList *list = walk->asked->problem->tried;
+  CandidateTried tried = {.template_name = arena_strdup(list->arena, space->template_name)};
+  for (unsigned i = 0; i < values->n && tried.n < TUNED_MAX_PARAMETERS; i++) {
+    const IrParameter *parameter = &space->head->parameters[values->given[i]];
+    if (space_is_key(space, parameter->name))
+      tried.parameters[tried.n++] =
+          (TunedParameter){arena_strdup(list->arena, parameter->name), values->of[values->given[i]]};
+  }
+  for (unsigned i = 0; i < list->tried->len; i++)
+    if (same_tried(&tried, &g_array_index(list->tried, CandidateTried, i))) return;
+  g_array_append_val(list->tried, tried);
+}
+
 void candidates_walk(const Space *space, const CandidateWalk *asked)
 {
   if (!space) return;
   Walk walk = {space, asked, candidate_absent(space), asked->problem && !space->kind->late};
   const TryWalk tries = {asked->measured, asked->facts, derive, walk.heeds ? forced : NULL, take, &walk};
   tries_walk(space->tries, &tries);
+  for (unsigned measured = 0; asked->problem && asked->problem->tried && measured < 2; measured++) {
+    const TryWalk listed = {measured, asked->facts, derive, NULL, list_tried, &walk};
+    tries_walk(space->tries, &listed);
+  }
 }
 
 /* ---- what the template admits ---- */

@@ -41,6 +41,19 @@ typedef struct CandidateWalk {
 /* Every candidate that the template says is tried, in the order of the text; none of NULL, a template without a key. */
 void candidates_walk(const Space *space, const CandidateWalk *walk);
 
+/* What templates try for a problem (Problem.tried), each once: every value that a line gives, also those of which names and
+ * files say nothing. */
+typedef struct CandidateTried {
+  const char *template_name;
+  TunedParameter parameters[TUNED_MAX_PARAMETERS];
+  unsigned n;
+} CandidateTried;
+
+typedef struct CandidateList {
+  Arena *arena;  /* of the names */
+  GArray *tried; /* CandidateTried */
+} CandidateList;
+
 /* Gives it what --set says of its key. */
 void candidate_force(const Problem *problem, Candidate *candidate);
 /* Are the values of its key ones that the template declares, its conditions heeded? */

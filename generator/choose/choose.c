@@ -136,7 +136,7 @@ static bool (*const choosers[FAMILY_COUNT])(Chooser *chooser) = {
 #undef FAMILY
 };
 
-bool choose_variants(Chooser *chooser)
+bool choose_by_model(Chooser *chooser)
 {
   chooser->n = 0;
   bool bytes = takes_bytes(chooser);
@@ -151,15 +151,6 @@ bool choose_variants(Chooser *chooser)
     if (chooser->complete && !chooser->complete(chooser, choice)) return false;
     describe_forced(chooser->problem, choice);
     if (!choice->guard) chooser->n = i + 1; /* what follows could never be taken */
-  }
-  choose_shared_kernels(chooser);
-  for (unsigned i = 0; i < chooser->n; i++) {
-    const Choice *choice = &chooser->variants[i];
-    g_autofree char *guard = choice->guard ? symbolic_text(choice->guard) : g_strdup("always");
-    g_autofree char *shared =
-        choice->kernel_of < i ? g_strdup_printf(", kernel of variant %u", choice->kernel_of + 1) : NULL;
-    choose_note(chooser, "variant %u: template %s, tile %s, guard: %s%s", i + 1, choice->template_name,
-                choice->tile_text, guard, shared ? shared : "");
   }
   return true;
 }

@@ -6,6 +6,9 @@
 #include "generator/choose/problem.h"
 
 bool choose_variants(Chooser *chooser);
+/* The same without measured choices of operators, and without notes of what was chosen. Of products what was measured counts
+ * where ranges of rows are made. */
+bool choose_by_model(Chooser *chooser);
 /* The graph's fused operators for a GPU, whose kernels and prices are the judge (judge.c). As fusion_build();
  * options may be NULL. *spaces (may be NULL) gets what templates of families that try it declare; the
  * caller frees it, after a fault too. */

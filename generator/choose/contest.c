@@ -81,6 +81,16 @@ bool trial_winner(const Problem *problem, const Trial *trial, Candidate *winner)
   return best;
 }
 
+static void pass_over(const Candidate *candidate, void *data)
+{
+}
+
+void trial_offer(const Problem *problem, const char *template_name, const int64_t *facts)
+{
+  const CandidateWalk walk = {.facts = facts, .take = pass_over, .problem = problem};
+  if (problem->tried) candidates_walk(spaces_of(problem->spaces, template_name), &walk);
+}
+
 bool trial_first(const Problem *problem, const char *template_name, const int64_t *facts, Candidate *first,
                  GError **error)
 {

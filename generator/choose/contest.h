@@ -31,6 +31,8 @@ typedef struct Trial { /* of candidates that are no more than their values */
 
 /* false: there is none. */
 bool trial_winner(const Problem *problem, const Trial *trial, Candidate *winner);
+/* Lists for those who measure what the template tries with these facts, where a variant is chosen without. */
+void trial_offer(const Problem *problem, const char *template_name, const int64_t *facts);
 /* The first that the template tries. *error, if there is none. */
 bool trial_first(const Problem *problem, const char *template_name, const int64_t *facts, Candidate *first,
                  GError **error);

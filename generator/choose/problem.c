@@ -157,7 +157,7 @@ int64_t choose_typical(const Problem *problem, const Symbolic *expression)
 
 bool choose_is_forced(const Problem *problem)
 {
-  return problem->options && problem->options->sets && *problem->options->sets;
+  return problem->options && problem->options->sets && *problem->options->sets && !problem->measured;
 }
 
 const char *choose_forced_text(const Problem *problem, const char *name)

@@ -26,6 +26,9 @@ typedef struct Problem {
   GemmMemo *memo;                /* GEMM: candidates that were completed before; NULL: none is kept */
   DryRuns *dry;                  /* what the passes say; NULL: bounds are taken at their word */
   DryRuns *judged;               /* the same while fusion asks whether there is any kernel; or NULL */
+  bool measured;                 /* what --set says here was measured: what cannot have it is no answer */
+  struct CandidateList
+      *tried; /* gets what templates try for it, and what only those try who measure; or NULL */
 } Problem;
 
 typedef struct Chooser {
@@ -46,7 +49,7 @@ Problem problem_of(const FusedOperator *op, const Graph *graph, const Gpu *gpu, 
 const char *choose_forced_text(const Problem *problem, const char *name);
 /* Does --set name the parameter? Then *value (may be NULL) gets its number. */
 bool choose_forced(const Problem *problem, const char *name, unsigned *value);
-/* Does --set name any? What cannot fit then is not left out, but told by how much. */
+/* Does --set name any? What cannot fit then is not left out, but told by how much; unless it was measured. */
 bool choose_is_forced(const Problem *problem);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */

@@ -1,30 +1,23 @@
-/* What `adlgen tune` measures: for each product of a graph the ways to compute it, ordered by the cost model.
- * Thread-safe. */
+/* Ways to compute an operator, for those who measure; and those of products by tiles, in the order of the cost model. */
 #pragma once
+#include "generator/choose/problem.h"
 #include "generator/choose/tuned.h"
-#include "generator/front/graph.h"
-#include "generator/options.h"
 
 typedef struct Proposal {
-  TunedParameter parameters[TUNED_MAX_PARAMETERS]; /* names are static */
+  TunedParameter parameters[TUNED_MAX_PARAMETERS]; /* names live as long as the list */
   unsigned n_parameters;
-  double clocks; /* that the cost model says; of one order with the others of its product, no more */
+  double
+      clocks; /* that the cost model says; of one order with the others of its product, no more. 0: it prices only products' */
 } Proposal;
 
 typedef struct ProductProposals {
-  const char *name;  /* of the fused operator */
-  TunedEntry key;    /* product, batches, n, k, sms, m, least and most; the rest is empty */
+  const char *name; /* of the fused operator */
+  TunedEntry
+      key; /* product, batches, n, k, sms, m, least and most, or operator, sms and extents; the rest is empty */
   GArray *proposals; /* Proposal: first the model's choice, then the others, cheapest first */
 } ProductProposals;
 
-typedef struct Proposals {
-  Arena *arena;        /* of the texts */
-  GPtrArray *products; /* ProductProposals *, products of the same key once */
-} Proposals;
-
-/* Every dimension of the graph must be bound. options: the budget of SMs counts, no measured choice does. A
- * graph without a product gives an empty list. */
-Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
-                             GError **error);
-void proposals_free(Proposals *proposals);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Proposals, proposals_free)
+/* What a product by tiles is filed under; false: it is none. */
+bool propose_product_key(const Problem *problem, TunedEntry *key);
+/* Its proposals, Proposal; the caller owns the array. */
+GArray *propose_product(const Problem *problem, const TunedEntry *key);

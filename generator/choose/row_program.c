@@ -554,6 +554,13 @@ static const char *fit_registers(const Problem *problem, int64_t longest, unsign
   return fit_program(problem, longest, vector, fit);
 }
 
+static void offer_registers(const Problem *problem)
+{
+  const Tried tried = {.peers = 1};
+  g_autofree int64_t *values = fact_values(problem, &tried);
+  trial_offer(problem, "row", values);
+}
+
 /* Rows of so many columns at most. */
 static void add_registers(Chooser *chooser, int64_t most, bool aligned)
 {
@@ -567,6 +574,7 @@ static void add_registers(Chooser *chooser, int64_t most, bool aligned)
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
   if (fit_registers(problem, longest, vector, aligned, &fit)) return;
+  offer_registers(problem);
   choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   finish(chooser, choice, ROW_REGISTERS, &fit);
 }

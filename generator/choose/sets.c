@@ -140,7 +140,7 @@ bool choose_check_sets(const CompileOptions *options, GError **error)
 {
   const char *const *sets = options ? options->sets : NULL;
   if (!sets || !*sets) return true;
-  g_autoptr(Spaces) spaces = spaces_read(false, error);
+  g_autoptr(Spaces) spaces = spaces_read(error);
   if (!spaces) return false;
   for (const char *const *set = sets; *set; set++)
     if (!check_set(spaces, *set, error) || !check_once(sets, set, error)) return false;

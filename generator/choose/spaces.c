@@ -177,11 +177,11 @@ Spaces *spaces_new(void)
   return spaces;
 }
 
-Spaces *spaces_read(bool measured, GError **error)
+Spaces *spaces_read(GError **error)
 {
   g_autoptr(Spaces) spaces = spaces_new();
   for (unsigned i = 0; i < FAMILY_COUNT; i++)
-    if ((family_at(i)->measured || !measured) && !spaces_add(spaces, family_at(i), NULL, error)) return NULL;
+    if (!spaces_add(spaces, family_at(i), NULL, error)) return NULL;
   return g_steal_pointer(&spaces);
 }
 

@@ -47,9 +47,8 @@ typedef struct Spaces Spaces;
 
 /* Of no template yet. */
 Spaces *spaces_new(void);
-/* What every template of all families declares, or of those whose kernels are measured; no candidates. NULL and *error if a
- * template cannot be read. */
-Spaces *spaces_read(bool measured, GError **error);
+/* What every template of all families declares; no candidates. NULL and *error if a template cannot be read. */
+Spaces *spaces_read(GError **error);
 void spaces_free(Spaces *spaces);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Spaces, spaces_free)
 /* Reads templates of the family, unless it was done: the kind's, with their spaces; NULL: all, for what they declare. What

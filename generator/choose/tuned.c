@@ -31,6 +31,7 @@ char *tuned_parameters_text(const TunedEntry *entry)
 static void entry_free(void *entry)
 {
   g_free(((TunedEntry *)entry)->parameters);
+  g_free(((TunedEntry *)entry)->extents);
   g_free(entry);
 }
 
@@ -99,7 +100,11 @@ static int compare_entries(const void *a, const void *b)
 {
   const TunedEntry *x = *(const TunedEntry *const *)a, *y = *(const TunedEntry *const *)b;
   int order = compare_products(x, y);
-  return order ? order : compare_numbers(x->m, y->m);
+  if (!order) order = compare_numbers(x->m, y->m);
+  if (!order) order = compare_numbers(x->n_extents, y->n_extents);
+  for (unsigned i = 0; !order && i < x->n_extents; i++)
+    order = compare_numbers(x->extents[i], y->extents[i]);
+  return order;
 }
 
 void tuned_file_put(TunedFile *file, const TunedEntry *entry)
@@ -107,6 +112,7 @@ void tuned_file_put(TunedFile *file, const TunedEntry *entry)
   TunedEntry *copy = g_memdup2(entry, sizeof *entry);
   copy->product = g_string_chunk_insert_const(file->strings, entry->product);
   copy->parameters = g_memdup2(entry->parameters, entry->n_parameters * sizeof *entry->parameters);
+  copy->extents = g_memdup2(entry->extents, entry->n_extents * sizeof *entry->extents);
   for (unsigned i = 0; i < copy->n_parameters; i++)
     copy->parameters[i].name = g_string_chunk_insert_const(file->strings, entry->parameters[i].name);
   for (unsigned i = 0; i < file->entries->len; i++) {
@@ -118,11 +124,22 @@ void tuned_file_put(TunedFile *file, const TunedEntry *entry)
   g_ptr_array_add(file->entries, copy);
 }
 
+static json_t *operator_json(const TunedEntry *entry, json_t *parameters)
+{
+  json_t *extents = json_array();
+  for (unsigned i = 0; i < entry->n_extents; i++)
+    json_array_append_new(extents, json_integer(entry->extents[i]));
+  return json_pack("{s:s, s:i, s:o, s:o, s:f, s:f}", "operator", entry->product, "sms", (int)entry->sms,
+                   "extents", extents, "parameters", parameters, "us", entry->us, "first_us",
+                   entry->first_us);
+}
+
 static json_t *entry_json(const TunedEntry *entry)
 {
   json_t *parameters = json_object();
   for (unsigned i = 0; i < entry->n_parameters; i++)
     json_object_set_new(parameters, entry->parameters[i].name, json_integer(entry->parameters[i].value));
+  if (entry->n_extents) return operator_json(entry, parameters);
   return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:f, s:f}", "product", entry->product,
                    "sms", (int)entry->sms, "batches", (json_int_t)entry->batches, "n", (json_int_t)entry->n,
                    "k", (json_int_t)entry->k, "m", (json_int_t)entry->m, "from", (json_int_t)entry->least,
@@ -136,10 +153,13 @@ char *tuned_file_text(const TunedFile *file)
   g_ptr_array_extend(sorted, file->entries, NULL, NULL);
   g_ptr_array_sort(sorted, compare_entries);
   g_autoptr(GString) text = g_string_new(NULL);
+  int version = 1;
+  for (unsigned i = 0; i < sorted->len; i++)
+    if (((const TunedEntry *)sorted->pdata[i])->n_extents) version = TUNED_VERSION;
   json_t *gpu = json_string(file->gpu);
   char *name = json_dumps(gpu, JSON_ENCODE_ANY);
   g_string_printf(text, "{\"version\": %d, \"gpu\": %s, \"sms\": %u, \"generation\": %u, \"entries\": [",
-                  TUNED_VERSION, name, file->sms, file->generation);
+                  version, name, file->sms, file->generation);
   free(name);
   json_decref(gpu);
   for (unsigned i = 0; i < sorted->len; i++) {
@@ -182,7 +202,7 @@ static bool read_time(Node *mapping, const char *key, double *value, GError **er
   return outside(node, what, error);
 }
 
-/* Is it a parameter that templates of products declare, and a value that it may have there? */
+/* Is it a parameter that templates declare, and a value that it may have there? */
 static bool check_parameter(const Spaces *spaces, const TunedParameter *parameter, const Mark *key,
                             const Mark *value, GError **error)
 {
@@ -193,7 +213,7 @@ static bool check_parameter(const Spaces *spaces, const TunedParameter *paramete
     g_autofree char *hint = nearest ? g_strdup_printf("did you mean `%s`?", nearest) : NULL;
     error_add(error, ERROR_INPUT, SEVERITY_ERROR, key, "unknown-parameter", hint,
               declared ? "`%s` follows from other things: nobody chooses it"
-                       : "no template of a product has a parameter `%s`",
+                       : "no template has a parameter `%s`",
               parameter->name);
     return false;
   }
@@ -224,32 +244,61 @@ static bool read_parameters(TunedEntry *entry, Node *mapping, const Spaces *spac
   return true;
 }
 
-static bool read_entry(TunedFile *file, Node *node, const Spaces *spaces, GError **error)
+static bool read_product(TunedEntry *entry, Node *node, GError **error)
+{
+  Node *product = node_require(node, "product", error);
+  return product && node_string(product, &entry->product, error) &&
+         read_count(node, "batches", 1, G_MAXINT32, &entry->batches, error) &&
+         read_count(node, "n", 1, G_MAXINT32, &entry->n, error) &&
+         read_count(node, "k", 1, G_MAXINT32, &entry->k, error) &&
+         read_count(node, "m", 1, G_MAXINT32, &entry->m, error) &&
+         read_count(node, "from", 1, entry->m, &entry->least, error) &&
+         read_count(node, "to", entry->m, G_MAXINT32, &entry->most, error);
+}
+
+/* `extents` has room for TUNED_MAX_EXTENTS. */
+static bool read_operator(TunedEntry *entry, Node *node, int64_t *extents, GError **error)
+{
+  Node *operator_ = node_require(node, "operator", error), *list = node_require(node, "extents", error);
+  if (!operator_ || !list || !node_string(operator_, &entry->product, error) ||
+      !node_kind_is(list, NODE_SEQUENCE, "a list of extents", error))
+    return false;
+  if (!list->n || list->n > TUNED_MAX_EXTENTS)
+    return outside(list, "`extents` has from 1 to " G_STRINGIFY(TUNED_MAX_EXTENTS) " numbers", error);
+  entry->extents = extents;
+  entry->n_extents = list->n;
+  for (unsigned i = 0; i < list->n; i++) {
+    if (!node_integer(list->items[i], &extents[i], error)) return false;
+    if (extents[i] < 1) return outside(list->items[i], "an extent is at least 1", error);
+  }
+  return true;
+}
+
+/* false: what is wrong, or an entry before it has the same key. */
+static bool read_entry(TunedFile *file, Node *node, int64_t version, const Spaces *spaces, GError **error)
 {
   static const char *const keys[] = {"product", "sms", "batches",    "n",  "k",        "m",
                                      "from",    "to",  "parameters", "us", "first_us", NULL};
+  static const char *const operator_keys[] = {"operator", "sms",      "extents", "parameters",
+                                              "us",       "first_us", NULL};
   TunedParameter parameters[TUNED_MAX_PARAMETERS];
+  int64_t extents[TUNED_MAX_EXTENTS], sms = 0;
   TunedEntry entry = {0};
-  int64_t sms = 0;
   if (!node_kind_is(node, NODE_MAPPING, "an entry", error)) return false;
-  Node *product = node_require(node, "product", error);
-  if (!product || !node_string(product, &entry.product, error) ||
-      !read_count(node, "sms", 1, G_MAXINT32, &sms, error) ||
-      !read_count(node, "batches", 1, G_MAXINT32, &entry.batches, error) ||
-      !read_count(node, "n", 1, G_MAXINT32, &entry.n, error) ||
-      !read_count(node, "k", 1, G_MAXINT32, &entry.k, error) ||
-      !read_count(node, "m", 1, G_MAXINT32, &entry.m, error) ||
-      !read_count(node, "from", 1, entry.m, &entry.least, error) ||
-      !read_count(node, "to", entry.m, G_MAXINT32, &entry.most, error) ||
+  bool product = version < 2 || !node_get(node, "operator");
+  if (!read_count(node, "sms", 1, G_MAXINT32, &sms, error) ||
+      !(product ? read_product(&entry, node, error) : read_operator(&entry, node, extents, error)) ||
       !read_parameters(&entry, node, spaces, parameters, error) || !read_time(node, "us", &entry.us, error) ||
-      !read_time(node, "first_us", &entry.first_us, error) || !node_finish(node, keys, error))
+      !read_time(node, "first_us", &entry.first_us, error) ||
+      !node_finish(node, product ? keys : operator_keys, error))
     return false;
   entry.sms = (unsigned)sms;
   unsigned n = file->entries->len;
   tuned_file_put(file, &entry);
   if (file->entries->len > n) return true;
   error_add(error, ERROR_INPUT, SEVERITY_ERROR, &node->mark, "duplicate-entry", NULL,
-            "an earlier entry has the same product, sms, batches, n, k and m");
+            product ? "an earlier entry has the same product, sms, batches, n, k and m"
+                    : "an earlier entry has the same operator, sms and extents");
   return false;
 }
 
@@ -259,7 +308,7 @@ static TunedFile *read_root(Node *root, GError **error)
   const char *name = NULL;
   int64_t version = 0, sms = 0, generation = 0;
   if (!node_kind_is(root, NODE_MAPPING, "a file of measured choices", error) ||
-      !read_count(root, "version", TUNED_VERSION, TUNED_VERSION, &version, error))
+      !read_count(root, "version", 1, TUNED_VERSION, &version, error))
     return NULL;
   Node *gpu = node_require(root, "gpu", error), *entries = node_require(root, "entries", error);
   if (!gpu || !entries || !node_string(gpu, &name, error) ||
@@ -269,10 +318,10 @@ static TunedFile *read_root(Node *root, GError **error)
     return NULL;
   g_autoptr(TunedFile) file = file_new(name, (unsigned)sms, (unsigned)generation);
   bool own = generation == TUNED_GENERATION, ok = true;
-  g_autoptr(Spaces) spaces = own && entries->n ? spaces_read(true, error) : NULL;
+  g_autoptr(Spaces) spaces = own && entries->n ? spaces_read(error) : NULL;
   if (own && entries->n && !spaces) return NULL;
   for (unsigned i = 0; i < entries->n; i++)
-    ok &= read_entry(file, entries->items[i], spaces, error);
+    ok &= read_entry(file, entries->items[i], version, spaces, error);
   return ok ? g_steal_pointer(&file) : NULL;
 }
 
@@ -333,6 +382,36 @@ const TunedEntry *tuned_database_find(const TunedDatabase *database, const Tuned
       const TunedEntry *entry = file->entries->pdata[j];
       if (wanted->m < entry->least || wanted->m > entry->most || compare_products(entry, wanted)) continue;
       if (!best || distance(entry->m, wanted->m) < distance(best->m, wanted->m)) best = entry;
+    }
+    if (best) return best;
+  }
+  return NULL;
+}
+
+/* How far apart the extents are; 0: those that must be the same are not. */
+static double extents_apart(const TunedEntry *entry, const TunedEntry *wanted, const bool *open)
+{
+  double apart = 1;
+  if (entry->n_extents != wanted->n_extents) return 0;
+  for (unsigned i = 0; i < wanted->n_extents; i++) {
+    if (!open[i] && entry->extents[i] != wanted->extents[i]) return 0;
+    apart *= distance(entry->extents[i], wanted->extents[i]);
+  }
+  return apart;
+}
+
+const TunedEntry *tuned_database_find_operator(const TunedDatabase *database, const TunedEntry *wanted,
+                                               const bool *open)
+{
+  for (unsigned i = 0; i < database->files->len; i++) {
+    const TunedFile *file = database->files->pdata[i];
+    const TunedEntry *best = NULL;
+    for (unsigned j = 0; j < file->entries->len; j++) {
+      const TunedEntry *entry = file->entries->pdata[j];
+      double apart = entry->sms == wanted->sms && !strcmp(entry->product, wanted->product)
+                         ? extents_apart(entry, wanted, open)
+                         : 0;
+      if (apart > 0 && (!best || apart < extents_apart(best, wanted, open))) best = entry;
     }
     if (best) return best;
   }

@@ -1,4 +1,4 @@
-/* Measured choices: which template parameters were fastest on a GPU for a product, as `adlgen tune` found.
+/* Measured choices: which template parameters were fastest on a GPU for a product, or for another operator, as `adlgen tune` found.
  *
  * A TunedFile is one JSON file for one GPU (docs/tune.md); a TunedDatabase is a list of them, the first with
  * an answer wins. A file whose GPU, number of SMs or generation differs stays unread but for a note: what it
@@ -7,20 +7,26 @@
 #pragma once
 #include "adl/gpu.h"
 
-#define TUNED_VERSION 1
+/* Version 2 has entries of operators that are no products. Files without such are written as version 1. */
+#define TUNED_VERSION 2
 /* To be raised when kernels of the same parameters change so much that old measurements mislead. */
 #define TUNED_GENERATION 1
 
 typedef struct TunedParameter {
-  const char *name; /* a field of GemmCandidate, as tuned_gemm.c spells it */
+  const char *name; /* as the template declares it */
   int64_t value;
 } TunedParameter;
 
 #define TUNED_MAX_PARAMETERS 24
+#define TUNED_MAX_EXTENTS    24
 
 typedef struct TunedEntry {
-  const char *product; /* types, layouts and epilogue: tuned_gemm_product() */
+  const char *
+      product; /* types, layouts and epilogue (tuned_gemm.c); of an operator what it computes (tuned_operator.c) */
   int64_t batches, n, k;
+  int64_t *
+      extents; /* of an operator: of its dims, then what else its family counts; then batches to most are 0 */
+  unsigned n_extents;  /* 0: it is a product */
   unsigned sms;        /* that the kernel may use */
   int64_t m;           /* rows it was measured at */
   int64_t least, most; /* rows it answers for */
@@ -68,5 +74,9 @@ const char *const *tuned_database_notes(const TunedDatabase *database);
 /* The entry for a product: of the first file that has any, the one measured nearest to m. NULL: none. Only
  * product, batches, n, k, sms and m of `wanted` count. */
 const TunedEntry *tuned_database_find(const TunedDatabase *database, const TunedEntry *wanted);
+/* The entry for an operator: of the first file that has any, the one whose extents are the same, but for those that are open
+ * (a bool each): of these it is the nearest to what is wanted that counts. NULL: none. */
+const TunedEntry *tuned_database_find_operator(const TunedDatabase *database, const TunedEntry *wanted,
+                                               const bool *open);
 /* Where `adlgen tune` keeps a GPU's measurements for this user; g_free. */
 char *tuned_user_path(const char *gpu);

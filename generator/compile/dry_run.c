@@ -103,7 +103,8 @@ void compile_dry_run(const FusedOperator *op, const Graph *graph, const Choice *
   Arena *expressions = arena_new();
   g_autoptr(KernelBuild) build =
       kernel_build(op, graph, choice, "dry_run", runner->libraries, expressions, &error);
-  summary->legal = build && run(build->module, runner, choice->exact, summary, &error);
+  bool sound = build && (!choice->exact || ir_verify(build->module, NULL, &error));
+  summary->legal = sound && run(build->module, runner, choice->exact, summary, &error);
   if (summary->legal) {
     const IrFunction *kernel = ir_kernel(build->module);
     summary->shared_bytes = launch_int(kernel, ATTR_SHARED_BYTES, 0);

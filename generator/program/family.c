@@ -15,8 +15,8 @@
 bool divide_row(const Program *program, unsigned way, ProgramDivision *division);
 
 static const Family families[FAMILY_COUNT] = {
-#define FAMILY(name, measured, divide, computes, templates)                                                  \
-  {FAMILY_NUMBER_##name, #name,        computes,        templates,    measured,       divide,                \
+#define FAMILY(name, ranges, divide, computes, templates)                                                    \
+  {FAMILY_NUMBER_##name, #name,        computes,        templates,    ranges,         divide,                \
    match_##name,         visit_##name, describe_##name, types_##name, extents_##name, turned_##name},
 #include "generator/program/families.def"
 #undef FAMILY

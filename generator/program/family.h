@@ -29,7 +29,7 @@ typedef struct Family {
   const char *name;
   const char *computes;  /* for people */
   const char *templates; /* names, separated by spaces */
-  bool measured;         /* its kernels may be chosen by what was measured of them */
+  bool ranges; /* what was measured of it is filed by ranges of rows (generator/choose/tuned_gemm.h) */
   /* The way-th of the ways to make several kernels of a program that the family takes, in the program's arena. false:
    * there are no more. NULL: there are none. Which is best tells the judge, of all the kernels' price. */
   bool (*divide)(const Program *program, unsigned way, ProgramDivision *division);

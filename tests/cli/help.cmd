@@ -13,7 +13,7 @@ commands:
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   bench                   measures kernels on the GPU beside competitors and the machine's ceilings
-  tune                    measures the cost model's best proposals on the GPU and keeps the fastest for compile
+  tune                    measures proposals for each operator on the GPU and keeps the fastest for compile
   sim                     runs a PTX file on the CPU and reports its faults
   cache                   shows or empties the folder of compiled graphs and machine code
   catalog                 builds, checks or simulates the committed kernels under generated/
@@ -46,7 +46,7 @@ commands:
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   bench                   measures kernels on the GPU beside competitors and the machine's ceilings
-  tune                    measures the cost model's best proposals on the GPU and keeps the fastest for compile
+  tune                    measures proposals for each operator on the GPU and keeps the fastest for compile
   sim                     runs a PTX file on the CPU and reports its faults
   cache                   shows or empties the folder of compiled graphs and machine code
   catalog                 builds, checks or simulates the committed kernels under generated/

@@ -73,9 +73,9 @@ $ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned choice
 tuned: bm=64 bn=128, measured at M = 64: 1.000 times as fast as the model's choice
 tile 64x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
 
-# Parameters are those that the templates of products declare, with values that they may have; a file of other kernels is left out unread.
+# Parameters are those that templates declare, with values that they may have; a file of other kernels is left out unread.
 $ sed 's/"bn": 128/"bn": 128, "splitk": 2/' choices.json >named.json; adlgen compile p.json --gpu h100 --out out --emit ptx --tuned named.json
-named.json:2:163: error: no template of a product has a parameter `splitk`
+named.json:2:163: error: no template has a parameter `splitk`
   ...": 512, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 64, "bn": 128, "splitk": 2}, "us": 3.5, "first_us": 3.5}]}
                                                                                 ^
 hint: did you mean `split_k`?
@@ -195,3 +195,69 @@ $ echo '{"name": "q", "inputs": {"A": {"type": "bf16", "shape": [16, 7168], "ali
 $ sed 's/\[16, 7168\]/[256, 7168]/; s/576/2112/' q.json >r.json; adlgen tune r.json --gpu h100 --list --top 9999 | grep -c 'bm=256 bn=176 split_k=2'
 0
 [exit 1]
+
+# What is no product by tiles: proposals are what its template's lines try, each a kernel that the passes let be. No price orders them.
+$ echo '{"name": "s", "inputs": {"x": {"type": "bf16", "shape": ["R", 320], "align": 16}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["y"], "attributes": {"axis": -1}}], "outputs": ["y"]}' >s.json
+
+$ adlgen tune s.json --gpu h100 --dim R=33 --list --top 3
+s R=33                                                   -  rows=4 cols=512 threads=128 blocks=1 again=0  (the model's choice)
+                                                         -  split_k=1 threads=256
+                                                         -  split_k=1 threads=512
+
+$ adlgen tune s.json --gpu h100 --dim R=33 --list --top 3 --json --result r.json | validate tune
+valid
+
+$ python3 -c "import json; r = json.load(open('r.json')); p = r['products'][0]['proposals']; [q.update(us=9 - i, spread=0, thorough=True) or q.pop('message') for i, q in enumerate(p)]; json.dump(r, open('t.json', 'w'))"; adlgen tune s.json --gpu h100 --dim R=33 --times t.json --out rows.json --top 3 | tail -1; cat rows.json
+1 choices are in rows.json
+{"version": 2, "gpu": "h100", "sms": 132, "generation": 1, "entries": [
+  {"operator": "row bf16[aB] -> bf16[aB], max_sum Sub Exp Div, #e9cdefc8", "sms": 132, "extents": [33, 320], "parameters": {"split_k": 1, "threads": 512}, "us": 7.0, "first_us": 9.0}]}
+
+# Its rows are open: no guard asks for their number, so that what was measured of 33 answers. One of another length does not.
+$ for c in 320 328; do sed "s/320/$c/" s.json | adlgen compile - --gpu h100 --out out --emit ptx --explain --tuned rows.json | grep 'tuned\|variant'; done
+  tuned: split_k=1 threads=512: 1.286 times as fast as the model's choice, measured
+  variant 1: template row, tile 4x512, guard: align(y) >= 16
+  variant 2: template row, tile 4x512, guard: always
+  variant 1: template row, tile 4x512, guard: align(y) >= 16
+  variant 2: template row, tile 4x512, guard: always
+
+$ adlgen run s.json --gpu h100 --dim R=33 --tuned rows.json --on sim --check | tail -1
+y       bf16  1.70e-03  1.86e-04  4e-03  ok
+
+# What its template no longer has, or the passes do not let be, is told and left out; version 1 has no such entries.
+$ sed 's/"threads": [0-9]*/"threads": 33/' rows.json >odd.json; adlgen compile s.json --gpu h100 --out out --emit ptx --explain --tuned odd.json | grep tuned
+  tuned: split_k=1 threads=33 is not legal here, so the model decides
+
+$ sed 's/"version": 2/"version": 1/' rows.json >old.json; adlgen compile s.json --gpu h100 --out out --emit ptx --tuned old.json
+old.json:2:3: error: missing key `product`
+    {"operator": "row bf16[aB] -> bf16[aB], max_sum Sub Exp Div, #e9cdefc8", "sms": 132, "extents": [33, 320], "parameters": {"split_k": 1, "threads": 5...
+    ^
+[exit 1]
+
+$ sed 's/"extents": .33, 320./"extents": [33, 0]/' rows.json >none.json; adlgen compile s.json --gpu h100 --out out --emit ptx --tuned none.json
+none.json:2:104: error: an extent is at least 1
+    {"operator": "row bf16[aB] -> bf16[aB], max_sum Sub Exp Div, #e9cdefc8", "sms": 132, "extents": [33, 0], "parameters": {"split_k": 1, "threads": 512...
+                                                                                                         ^
+hint: docs/tune.md describes the file
+[exit 1]
+
+# Points, a scan, a reduction, a transpose; attention, with each value of a parameter that no chooser knows.
+$ for g in 'Softmax x' 'Exp x' 'CumSum x,a' 'ReduceMax x,b' 'Transpose x'; do set -- $g; ins=$(echo $2 | sed 's/,/", "/g'); echo "{\"name\": \"o\", \"inputs\": {\"x\": {\"type\": \"f32\", \"shape\": [64, 3000], \"align\": 16}}, \"constants\": {\"a\": {\"type\": \"s64\", \"shape\": [], \"data\": 1}, \"b\": {\"type\": \"s64\", \"shape\": [1], \"data\": [1]}}, \"nodes\": [{\"op\": \"$1\", \"inputs\": [\"$ins\"], \"outputs\": [\"y\"]}], \"outputs\": [\"y\"]}" >o.json; adlgen tune o.json --gpu a100 --list --json 2>/dev/null | python3 -c "import json, sys; [print('$1', p['product'], p['extents'], len(p['proposals']) > 3) for p in json.load(sys.stdin)['products']]"; done
+Softmax row f32[aB] -> f32[aB], max_sum Sub Exp Div, #167c59fd [64, 3000] True
+Exp elementwise f32[A] -> f32[A], Exp, #aa41fb00 [192000] True
+CumSum scan f32[aB] -> f32[aB], sum, #221b810f [64, 3000] True
+ReduceMax row f32[aB] -> f32[A], max, #94c0467c [64, 3000] True
+Transpose elementwise f32[Ab] -> f32[aB], #3b32af5f [3000, 64] True
+
+$ echo '{"name": "a", "inputs": {"q": {"type": "bf16", "shape": [1, 4, 2048, 128]}, "k": {"type": "bf16", "shape": [1, 4, 2048, 128]}, "v": {"type": "bf16", "shape": [1, 4, 2048, 128]}}, "nodes": [{"op": "Attention", "inputs": ["q", "k", "v"], "outputs": ["y"]}], "outputs": ["y"]}' >a.json; adlgen tune a.json --gpu h100 --list --top 12
+a                                                        -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=8  (the model's choice)
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=0
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=1
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=2
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=3
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=4
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=5
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=6
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 lag=7
+                                                         -  rows=64 keys=64 cluster_n=1 persistent=0 heads=4 queries=1 stages=2
+                                                         -  rows=64 keys=32 cluster_n=1 persistent=0 heads=4 stages=1
+                                                         -  rows=32 keys=32 cluster_n=1 persistent=0 heads=4 stages=1

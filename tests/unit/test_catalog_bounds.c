@@ -160,7 +160,7 @@ static void check_graph(Trial *trial, const CatalogGraph *described)
   trial->graph = graph;
   trial->name = described->name;
   for (unsigned i = 0; fusion && i < fusion->n; i++)
-    if (fusion->operators[i]->family->measured) check_operator(trial, fusion->operators[i]);
+    if (fusion->operators[i]->family->ranges) check_operator(trial, fusion->operators[i]);
 }
 
 static void test_catalog(void **state)

@@ -88,7 +88,7 @@ static void names_every_fault(void **state)
   static const char *const wrong[][2] = {
       {"", "choices.json:1:1: error: the file holds no document"},
       {"[]", "choices.json:1:1: error: expected a mapping (a file of measured choices), found a list"},
-      {"{\"version\": 2}", "choices.json:1:13: error: `version` must be from 1 to 1"},
+      {"{\"version\": 3}", "choices.json:1:13: error: `version` must be from 1 to 2"},
       {"{\"version\": 1, \"gpu\": \"h100\"}", "choices.json:1:1: error: missing key `entries`"},
       {HEAD "{\"product\": \"p\", \"sms\": 0}]}",
        "choices.json:1:96: error: `sms` must be from 1 to 2147483647"},

@@ -151,10 +151,8 @@ unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrEx
   if (inner < 0) return 1;
   unsigned vector = tensor->align ? MAX(1, number_elements(tensor->element, MIN(16u, tensor->align))) : 1;
   vector = MIN(vector, MAX(1, lowest_bit(step, 32)));
-  int64_t extent;
   for (unsigned d = 0; d < tensor->rank; d++) {
-    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1 && (int)d != inner)
-      continue; /* never stepped */
+    /* a dimension of one element is stepped, too, where a tile reaches beyond it: copies of no bytes want their address aligned */
     if ((int)d == inner) {
       vector = MIN(vector, ir_known_multiple(function, corner[d], vector));
       vector = MIN(vector, ir_known_multiple(function, tensor->dims[d], vector));

@@ -1,4 +1,5 @@
-/* Rows that one reduction leaves one value of each have a price; others are not asked for it yet. */
+/* Rows that one reduction leaves one value of each have a price; others are not asked for it yet. Of those that compute much the
+ * passes say whether there is a kernel for all lengths. */
 #include "generator/choose/row_price.h"
 #include "generator/choose/row_program.h"
 #include "generator/choose/verdict.h"
@@ -8,16 +9,20 @@
 void judge_row(const Problem *problem, bool priced, ProgramVerdict *verdict)
 {
   const char *why = row_program_refuse(problem);
+  bool heavy = row_program_is_heavy(problem->op), costs = priced && row_program_streams(problem->op);
   if (why) verdict_refuse(verdict, why);
-  if (why || !priced || !row_program_streams(problem->op)) return;
+  if (why || (!heavy && !costs)) return;
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   chooser->problem = problem;
-  if (!choose_row(chooser) || !chooser->n) return;
-  const Choice *any = &chooser->variants[chooser->n - 1]; /* for rows of any length */
-  double rows = (double)choice_int(any, "rows", 0);
+  bool any = choose_row(chooser) && chooser->n && !chooser->variants[chooser->n - 1].guard;
+  if (!any && heavy && !choose_is_forced(problem))
+    verdict_refuse(verdict, "threads have no registers for what its phases have alive at once");
+  if (!any || !costs) return;
+  const Choice *all = &chooser->variants[chooser->n - 1]; /* for rows of any length */
+  double rows = (double)choice_int(all, "rows", 0);
   if (rows <= 0) return;
   double results = (double)choose_typical(problem, row_of(problem->op)->rows),
          blocks = fmax(1, ceil(results / rows));
-  double clocks = row_clocks(problem, any, blocks, results);
+  double clocks = row_clocks(problem, all, blocks, results);
   if (clocks >= 0) verdict_price(verdict, clocks, NULL);
 }

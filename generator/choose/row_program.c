@@ -372,6 +372,26 @@ static bool is_taken(const Chooser *chooser, const Choice *choice)
   return false;
 }
 
+#define MANY_REDUCTIONS 2 /* whose kernels the counts above know well */
+#define MANY_STEPS      24
+
+bool row_program_is_heavy(const FusedOperator *op)
+{
+  return row_of(op)->n_reductions > MANY_REDUCTIONS || op->n_steps > MANY_STEPS;
+}
+
+/* What the passes say of a kernel that computes much: whether its threads have the registers. */
+static bool is_legal(const Problem *problem, Choice *choice)
+{
+  DryRuns *runs = problem->dry ? problem->dry : problem->judged;
+  if (!runs || !row_program_is_heavy(problem->op) || choose_is_forced(problem)) return true;
+  if (!problem->dry && choice->guard) return true; /* fusion asks for a kernel of all rows */
+  choice->exact = true;
+  const DrySummary *summary = dry_run(runs, choice);
+  choice->exact = false;
+  return !summary || summary->legal;
+}
+
 static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile *fit)
 {
   if (choice->guard && is_taken(chooser, choice)) return;
@@ -381,7 +401,7 @@ static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
   const char *words = candidate_words(&fit->of, chooser->problem->arena);
   choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, words);
   choice->stages = 1;
-  chooser->n++;
+  chooser->n += is_legal(chooser->problem, choice);
 }
 
 static bool is_complete(const Chooser *chooser)

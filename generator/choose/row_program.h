@@ -6,3 +6,5 @@
 bool row_program_streams(const FusedOperator *op);
 /* NULL, or why rows cannot be read so. */
 const char *row_program_refuse(const Problem *problem);
+/* It computes so much that only the passes know whether its threads have the registers. */
+bool row_program_is_heavy(const FusedOperator *op);

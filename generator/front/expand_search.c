@@ -94,6 +94,26 @@ static GraphTensor *lowest(Expansion *x, GraphTensor *word, GraphTensor *n)
   return expand(x, ONNX_BitwiseAnd, "low", word, with_number(x, ONNX_Sub, "low", above, 1));
 }
 
+GraphTensor *expand_words_before(Expansion *x, const Selection *s, GraphTensor *words, GraphTensor *element)
+{
+  const Symbolic *all = symbolic_mul(expand_arena(x), s->rows, symbolic_constant(expand_arena(x), s->row));
+  GraphTensor *own = expand_index(x, "word", &all, 1, 0), *at = with_number(x, ONNX_Div, "at", element, WORD);
+  GraphTensor *part = lowest(x, words, with_number(x, ONNX_BitwiseAnd, "bit", element, WORD - 1));
+  GraphTensor *none = expand_number_s32(x, "none", 0);
+  part = expand_node(
+      x, &(ExpandNode){ONNX_Where, "part", 3, {expand(x, ONNX_Equal, "cut", own, at), part, none}});
+  return expand_node(
+      x, &(ExpandNode){ONNX_Where, "front", 3, {expand(x, ONNX_Less, "whole", own, at), words, part}});
+}
+
+GraphTensor *expand_is_selected(Expansion *x, const Selection *s, GraphTensor *element)
+{
+  GraphTensor *word = expand_of_each(x, "bits", s->words, with_number(x, ONNX_Div, "word", element, WORD));
+  GraphTensor *bit = with_number(x, ONNX_BitwiseAnd, "bit", element, WORD - 1);
+  return expand_cast(x, "is", with_number(x, ONNX_BitwiseAnd, "is", shift(x, "is", word, bit, "RIGHT"), 1),
+                     NUMBER_BOOL);
+}
+
 /* The place in the word of the bit in front of which `rank` others are set. */
 static GraphTensor *find_bit(Expansion *x, GraphTensor *word, GraphTensor *rank)
 {
@@ -142,7 +162,7 @@ static GraphTensor *fill_words(Expansion *x, GraphTensor *mask, const Selection 
 }
 
 /* The table's name is its own: a graph that is read again with a symbol bound takes other steps, and has it too. */
-static void make_words(Expansion *x, GraphTensor *mask, Selection *s, const Symbolic *words)
+static GraphTensor *make_words(Expansion *x, GraphTensor *mask, const Selection *s, const Symbolic *words)
 {
   Arena *arena = expand_arena(x);
   int32_t bits[WORD];
@@ -154,26 +174,41 @@ static void make_words(Expansion *x, GraphTensor *mask, Selection *s, const Symb
   GraphTensor *apart = expand_reshape(x, "apart", fill_words(x, mask, s, words), shape, 2);
   GraphTensor *value =
       expand(x, ONNX_Mul, "value", apart, expand_table(x, "powers", NUMBER_S32, 1, WORD, bits));
-  s->words = expand_reduce_away(x, ONNX_ReduceSum, "words", value, 1u << 1);
-  if (symbolic_is_constant(words, &have) && symbolic_is_constant(all, &want))
-    s->words = padded(x, "words", s->words, have, want);
+  GraphTensor *made = expand_reduce_away(x, ONNX_ReduceSum, "words", value, 1u << 1);
+  bool known = symbolic_is_constant(words, &have) && symbolic_is_constant(all, &want);
+  return known ? padded(x, "words", made, have, want) : made;
 }
 
-void expand_select(Expansion *x, GraphTensor *mask, const Symbolic *n, Selection *s)
+void expand_select_layout(Expansion *x, const Symbolic *n, Selection *s)
 {
   Arena *arena = expand_arena(x);
-  int64_t least, most, known;
+  int64_t least, most;
   symbolic_range(n, expand_facts(x), &least, &most);
   *s = (Selection){.n = n, .row = 1};
   while (s->row < ROW_MOST && s->row * WORD < most)
     s->row *= 2;
-  const Symbolic *row = symbolic_constant(arena, s->row), *one = symbolic_constant(arena, 1),
-                 *words = symbolic_ceil_div(arena, n, symbolic_constant(arena, WORD));
-  s->rows = infer_larger(expand_graph(x), symbolic_ceil_div(arena, words, row), one);
-  const Symbolic *all = symbolic_mul(arena, s->rows, row), *shape[] = {s->rows, row};
+  const Symbolic *words = symbolic_ceil_div(arena, n, symbolic_constant(arena, WORD));
+  s->rows = infer_larger(expand_graph(x), symbolic_ceil_div(arena, words, symbolic_constant(arena, s->row)),
+                         symbolic_constant(arena, 1));
+}
+
+GraphTensor *expand_select_words(Expansion *x, GraphTensor *mask, const Selection *s)
+{
+  Arena *arena = expand_arena(x);
+  int64_t known;
+  const Symbolic *words = symbolic_ceil_div(arena, s->n, symbolic_constant(arena, WORD)),
+                 *all = symbolic_mul(arena, s->rows, symbolic_constant(arena, s->row));
   /* of an open number all rows are filled up at once */
-  make_words(x, mask, s, symbolic_is_constant(words, &known) && known ? words : all);
-  GraphTensor *counts = expand_reshape(x, "counts", count_bits(x, s->words), shape, 2);
+  return make_words(x, mask, s, symbolic_is_constant(words, &known) && known ? words : all);
+}
+
+void expand_select_count(Expansion *x, GraphTensor *words, Selection *s)
+{
+  Arena *arena = expand_arena(x);
+  const Symbolic *row = symbolic_constant(arena, s->row), *all = symbolic_mul(arena, s->rows, row),
+                 *shape[] = {s->rows, row};
+  s->words = words;
+  GraphTensor *counts = expand_reshape(x, "counts", count_bits(x, words), shape, 2);
   GraphTensor *axis = expand_number_s32(x, "axis", 1);
   s->before = expand_reshape(
       x, "before",
@@ -188,6 +223,12 @@ void expand_select(Expansion *x, GraphTensor *mask, const Symbolic *n, Selection
                                           2,
                                           {totals, expand_number_s32(x, "axis", 0)},
                                           .attributes = {{"exclusive", 1}}});
+}
+
+void expand_select(Expansion *x, GraphTensor *mask, const Symbolic *n, Selection *s)
+{
+  expand_select_layout(x, n, s);
+  expand_select_count(x, expand_select_words(x, mask, s), s);
 }
 
 GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *place)

@@ -38,6 +38,15 @@ typedef struct Selection {
 
 /* mask: bool, [n]. n is at most 2^31 - 1. */
 void expand_select(Expansion *x, GraphTensor *mask, const Symbolic *n, Selection *selection);
+/* Its steps: how the words of a list lie; words of a mask (several may be computed of one list, and combined); what is counted. */
+void expand_select_layout(Expansion *x, const Symbolic *n, Selection *selection);
+GraphTensor *expand_select_words(Expansion *x, GraphTensor *mask, const Selection *selection);
+void expand_select_count(Expansion *x, GraphTensor *words, Selection *selection);
+/* Words of the elements in front of one, of which there is one (s32, rank 0). */
+GraphTensor *expand_words_before(Expansion *x, const Selection *selection, GraphTensor *words,
+                                 GraphTensor *element);
+/* bool, of these elements. */
+GraphTensor *expand_is_selected(Expansion *x, const Selection *selection, GraphTensor *element);
 /* Which element comes to each of these places, s32; any where the place is none of the first `count`. */
 GraphTensor *expand_selected(Expansion *x, const Selection *selection, GraphTensor *place);
 /* So many of the selected stand in front of these elements, s32. */

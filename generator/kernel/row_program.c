@@ -429,6 +429,34 @@ static void store_results(StepScope *scope, unsigned step, unsigned phase)
   }
 }
 
+#define FEW_REDUCTIONS 2 /* of a phase, which are written at its end; the elements of more would wait together */
+
+/* Are the phase's reductions written where their elements are computed? */
+static bool reduces_early(const FusedOperator *op, unsigned phase)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
+    n += row_of(op)->reductions[i].phase == phase;
+  return n > FEW_REDUCTIONS;
+}
+
+/* Reductions of what the step computes; those that need a place too wait for all steps. */
+static bool is_early(const FusedOperator *op, const FusedReduction *reduction)
+{
+  return reduction->source.kind == OPERAND_STEP && reduction->place.kind == OPERAND_ABSENT &&
+         reduces_early(op, reduction->phase) &&
+         row_of(op)->step_phases[reduction->source.index] == reduction->phase;
+}
+
+static void reduce_step(StepScope *scope, unsigned step)
+{
+  const FusedOperator *op = scope->build->op;
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++) {
+    const FusedReduction *reduction = &row_of(op)->reductions[i];
+    if (is_early(op, reduction) && reduction->source.index == step) write_reduction(scope, i);
+  }
+}
+
 static bool write_phase(StepScope *scope, unsigned phase)
 {
   const FusedOperator *op = scope->build->op;
@@ -437,6 +465,7 @@ static bool write_phase(StepScope *scope, unsigned phase)
     if (row_of(op)->step_phases[i] != phase) continue;
     if (!write_step(scope, i)) return false;
     if (many) store_results(scope, i, phase);
+    reduce_step(scope, i);
   }
   for (unsigned i = 0; i < op->n_outputs; i++) {
     bool stored = many && op->outputs[i].value.kind == OPERAND_STEP &&
@@ -444,7 +473,8 @@ static bool write_phase(StepScope *scope, unsigned phase)
     if (row_of(op)->output_phases[i] == phase && !stored) store_output(scope, i);
   }
   for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
-    if (row_of(op)->reductions[i].phase == phase) write_reduction(scope, i);
+    if (row_of(op)->reductions[i].phase == phase && !is_early(op, &row_of(op)->reductions[i]))
+      write_reduction(scope, i);
   return true;
 }
 

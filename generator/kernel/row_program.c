@@ -429,7 +429,8 @@ static void store_results(StepScope *scope, unsigned step, unsigned phase)
   }
 }
 
-#define FEW_REDUCTIONS 2 /* of a phase, which are written at its end; the elements of more would wait together */
+#define FEW_REDUCTIONS                                                                                       \
+  2 /* of a phase, which are written at its end; the elements of more would wait together */
 
 /* Are the phase's reductions written where their elements are computed? */
 static bool reduces_early(const FusedOperator *op, unsigned phase)

@@ -214,7 +214,7 @@ static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, Ro
   const CostModel *model = problem->gpu->model;
   unsigned more = is_budgeted(problem) ? model->lone_rows : 1;
   unsigned lanes = problem->gpu->warp_size, width = choose_power_of_two(longest, lanes, model->short_row);
-  *fit = tile_of(problem, more * MAX(model->row_warps, model->short_row / width), width,
+  *fit = tile_of(problem, more * MAX(model->row_warps, 2 * model->short_row / width), width,
                  more * model->row_warps * lanes);
   while (fit->rows > 1 && !holds(problem, bits, fit, 1))
     fit->rows /= 2;
@@ -708,18 +708,28 @@ static bool add_across(Chooser *chooser)
   return add_passes(chooser, run, true) && add_passes(chooser, run, false);
 }
 
+/* The next wider rows that have a kernel of their own, where their length is open: twice as wide, of those that are longer than a
+ * warp keeps half as much more at a time. */
+static int64_t next_width(const CostModel *model, int64_t width, bool aligned)
+{
+  bool whole = !(width & (width - 1));
+  if (!aligned) return width * (model->long_row / model->short_row);
+  if (width <= model->short_row) return 2 * width;
+  return whole ? width / 2 * 3 : width / 3 * 4;
+}
+
 /* Rows that stay in registers, by how long they are at most: a row takes as long as the widest that its kernel is for. Those
- * that threads read in vectors have kernels of every width, the others few. */
+ * that threads read in vectors have kernels of many widths, the others few. */
 static bool add_widths(Chooser *chooser, bool aligned, bool streams)
 {
   const CostModel *model = chooser->problem->gpu->model;
-  int64_t longest = choose_maximum(chooser->problem, row_of(chooser->problem->op)->columns), known;
-  bool one = symbolic_is_constant(row_of(chooser->problem->op)->columns, &known);
-  int64_t most = streams                                            ? model->short_row
-                 : !aligned && !one && longest > model->longest_row ? model->long_row
-                                                                    : model->longest_row;
-  unsigned width = one ? MIN(longest, most) : aligned ? model->short_row / NARROWEST : model->short_row;
-  for (bool last = false; !last; width *= aligned ? 2 : model->long_row / model->short_row) {
+  const Symbolic *columns = row_of(chooser->problem->op)->columns;
+  int64_t longest = choose_maximum(chooser->problem, columns), most = model->longest_row;
+  bool one = symbolic_is_constant(columns, NULL);
+  if (!aligned && !one && longest > most) most = model->long_row;
+  if (streams) most = model->short_row;
+  int64_t width = one ? MIN(longest, most) : aligned ? model->short_row / NARROWEST : model->short_row;
+  for (bool last = false; !last; width = next_width(model, width, aligned)) {
     last = width >= most || width >= longest;
     if (!add_form(chooser, ROW_REGISTERS, MIN(width, most), aligned)) return false;
   }

@@ -25,8 +25,8 @@ graph.json:9:92: warning: nothing reads the result `deviation` of LayerNormaliza
                                                                                              ^
 hint: write "" in its place if nothing needs it
 kernel                                      GPU   template  tile   stages  roles  threads  registers  shared  spills  size
-layernormalization_mul_neg_f32_c64_16x64    h100  row       16x64       1  4 all      128          -       0       -     -
-layernormalization_mul_neg_f32_c64_16x64_2  h100  row       16x64       1  4 all      128          -       0       -     -
+layernormalization_mul_neg_f32_c64_32x64    h100  row       32x64       1  4 all      128          -       0       -     -
+layernormalization_mul_neg_f32_c64_32x64_2  h100  row       32x64       1  4 all      128          -       0       -     -
 
 files are under out: h100/
 

@@ -74,6 +74,7 @@ typedef struct Lower {
   bool plain;                   /* a tile of a ring has no swizzle: its fragments come element by element */
   IrExpr *thread, *lane, *warp; /* of the block; lane of the warp */
   GHashTable *tiles;            /* STAGED tile value -> LowerTile* */
+  GHashTable *fenced;           /* tile values that asynchronous products take from registers */
   GHashTable *scalars;          /* STAGED scalar value -> IrExpr* */
   GHashTable *cursors;          /* STAGED cursor value -> LowerCursor* */
   GHashTable *variables;        /* THREAD variable -> LowerVariable* */
@@ -260,6 +261,7 @@ LowerTile *lower_tile(Lower *lower, const IrExpr *expr); /* of a STAGED value; f
 LowerTile *lower_tile_as_kept(Lower *lower, const IrExpr *expr);
 LowerTile *lower_tile_read(Lower *lower, LowerTile *tile); /* with its registers as they are now */
 unsigned lower_tile_words(const LowerTile *tile);          /* how many words of `pair` a packed tile has */
+void lower_find_fenced(IrOp *op, void *data);              /* visits ops: data is `fenced` */
 /* Names a value. Registers of variables are copied, so that later writes do not show. */
 void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile);
 void lower_scalar_bind(Lower *lower, const IrValue *value, IrExpr *x);

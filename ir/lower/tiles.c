@@ -1,6 +1,7 @@
 /* Register tiles: one register an element, numbered by the layout; packing between elements and memory words.
  */
 #include "ir/lower/lower.h"
+#include "ir/mechanism.h"
 #include <string.h>
 
 NumberType lower_register_type(NumberType element)
@@ -93,12 +94,36 @@ static IrExpr *value_now(Lower *lower, IrExpr *x, IrType type)
   return lower_value(lower, OP_MOVE, type, base->value->name, 1, x);
 }
 
+static IrExpr *word_of(Lower *lower, LowerTile *from, unsigned i);
+
+/* What an asynchronous product takes becomes words where it is computed: behind the fence in front of the product nothing may write
+ * its registers. */
+static void keep_words(Lower *lower, LowerTile *tile)
+{
+  bool pairs = number_has_bytes(tile->element, 2);
+  unsigned words = lower_tile_words(tile);
+  IrExpr **word = arena_new_array(lower->arena, IrExpr *, words);
+  for (unsigned i = 0; i < words && !lower->failed; i++)
+    word[i] = word_of(lower, tile, i);
+  tile->pair = word;
+  tile->packed = !pairs;
+}
+
+void lower_find_fenced(IrOp *op, void *data)
+{
+  const IrExpr *operand = ir_is_asynchronous_product(op) ? op->operands[1] : NULL;
+  if (operand && operand->kind == EXPR_VALUE) g_hash_table_add(data, operand->value);
+}
+
 void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile)
 {
+  bool fenced = !tile->packed && !tile->array && g_hash_table_contains(lower->fenced, value) &&
+                layout_is_left_operand(tile->layout, tile->element) && number_bits(tile->element) <= 16;
   for (unsigned r = 0; r < tile->n && !tile->packed && !lower->failed; r++)
     tile->reg[r] = value_now(lower, tile->reg[r], register_of(tile->element));
   for (unsigned i = 0; tile->packed && i < lower_tile_words(tile) && !lower->failed; i++)
     tile->pair[i] = value_now(lower, tile->pair[i], ir_scalar(NUMBER_B32));
+  if (fenced) keep_words(lower, tile);
   g_hash_table_insert(lower->tiles, (gpointer)value, tile);
 }
 

@@ -208,6 +208,7 @@ static void forget_functions(IrModule *module)
 bool pass_lower(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GHashTable) tiles = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) fenced = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) scalars = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) cursors = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) variables = g_hash_table_new(NULL, NULL);
@@ -218,11 +219,13 @@ bool pass_lower(IrModule *module, const IrPassContext *context, GError **error)
                  .context = context,
                  .error = error,
                  .tiles = tiles,
+                 .fenced = fenced,
                  .scalars = scalars,
                  .cursors = cursors,
                  .variables = variables,
                  .registers = registers};
   if (!lower.kernel) return true;
+  ir_region_visit(lower.kernel->body, lower_find_fenced, fenced);
   lower_kernel(&lower);
   if (lower.failed) return false;
   forget_functions(module);

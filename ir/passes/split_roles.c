@@ -72,11 +72,58 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   return last;
 }
 
+typedef struct {
+  const IrFunction *kernel;
+  const IrOp *channel;
+  bool found;
+} Loading;
+
+static void find_loading(IrOp *op, void *data)
+{
+  Loading *loading = data;
+  if (op->code == OP_MMA || op->code == OP_TAKE) return;
+  for (unsigned i = op->code == OP_FILL ? 1 : 0; i < op->n_operands; i++) {
+    IrOp *channel = NULL;
+    if (ir_slot_of(loading->kernel, op->operands[i], &channel)) loading->found |= channel == loading->channel;
+  }
+}
+
+/* Do threads load from the channel's slots, beside products that read them or alone? */
+static bool threads_load(const Split *split, const IrOp *channel)
+{
+  Loading loading = {split->kernel, channel, split->loads};
+  ir_region_visit(split->kernel->body, find_loading, &loading);
+  return loading.found;
+}
+
+typedef struct {
+  const Split *split;
+  const IrOp *channel;
+  bool found;
+} Sharing;
+
+static void find_sharing(IrOp *op, void *data)
+{
+  Sharing *sharing = data;
+  ClusterSharers sharers;
+  if (op->code == OP_FILL && role_channel_of((Split *)sharing->split, op->operands[0]) == sharing->channel)
+    sharing->found |= cluster_shared_dim(&sharing->split->cluster, op, &sharers) >= 0;
+}
+
+/* Do several blocks of the cluster bring what fills the channel's slots? */
+static bool is_shared(const Split *split, const IrOp *channel)
+{
+  Sharing sharing = {split, channel, false};
+  if (!cluster_shares_slots(&split->cluster)) return false;
+  ir_region_visit(split->kernel->body, find_sharing, &sharing);
+  return sharing.found;
+}
+
 /* Arrivals in other blocks cost more than those at home: one a warpgroup there, whose four warps have waited
  * for one product together; where they have loaded from the slot themselves each answers for its own. */
-static bool frees_together(const Split *split)
+static bool frees_together(const Split *split, const IrOp *channel)
 {
-  return cluster_shares_slots(&split->cluster) && !split->loads && !split->apart;
+  return is_shared(split, channel) && !split->apart && !threads_load(split, channel);
 }
 
 typedef struct {
@@ -300,27 +347,28 @@ static void survey_op(IrOp *op, void *data)
   if (op->code == OP_FOR && takes_slots(op)) survey->taking = op;
 }
 
-/* Who tells whom that a slot is free, where several blocks share what fills it. */
-static void declare_release(const Split *split, IrOp *channel)
+/* Who tells whom that a slot is free, where several blocks share what fills it. `text`: the channel as it was written. */
+static void declare_release(const Split *split, const IrOp *text, IrOp *channel)
 {
   IrModule *module = split->module;
-  if (!cluster_shares_slots(&split->cluster)) return;
-  if (frees_together(split))
+  if (!is_shared(split, text)) return;
+  if (frees_together(split, text))
     ir_attribute_set(channel, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARPGROUP)));
   ir_attribute_set(channel, ATTR_PEER, ir_name(module, "all"));
   if (cluster_in_two_dimensions(&split->cluster))
     ir_attribute_set(channel, ATTR_CLUSTER_N, ir_int(module, split->cluster.across));
   /* products have read the slot and nobody has written it */
-  if (!split->loads) ir_attribute_set(channel, ATTR_RELAXED, NULL);
+  if (!threads_load(split, text)) ir_attribute_set(channel, ATTR_RELAXED, NULL);
 }
 
 /* Arrivals that free a slot. */
 static int64_t empty_arrivals(const Split *split, const IrOp *channel)
 {
   if (split->graph.n) return role_empty_arrivals(split, channel);
-  if (!cluster_shares_slots(&split->cluster)) return split->consumer_warps;
+  if (!is_shared(split, channel)) return split->consumer_warps;
   int64_t columns = split->cluster.across, rows = split->cluster.blocks / columns;
-  return split->consumer_warps / (frees_together(split) ? WARPGROUP_WARPS : 1) * (rows + columns - 1);
+  return split->consumer_warps / (frees_together(split, channel) ? WARPGROUP_WARPS : 1) *
+         (rows + columns - 1);
 }
 
 static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channel, bool barriers)
@@ -335,7 +383,7 @@ static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channe
     ir_attribute_set(copy, ATTR_FULL_ARRIVALS, ir_int(module, role_full_arrivals(split, channel)));
     if (bytes) ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, bytes));
     ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, empty_arrivals(split, channel)));
-    declare_release(split, copy);
+    declare_release(split, channel, copy);
   }
   IrBuilder inner = ir_builder_at_end(ir_region_add(copy));
   for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {

@@ -450,13 +450,31 @@ def mixed_copies(M, K):
     return Case("mixed_copies", [M, K], 2, tensors, ["D", "E"], wanted, 2 ** -6)
 
 
+def negated_bytes(M, N, K):
+    a, b, c = ([random.randrange(-127, 128) for _ in range(n * K)] for n in (M, 2 * N, N))
+    A, C, B = [[-abs(v) for v in row] for row in rows(a, K)], rows(c, K), rows(b, K)
+    both = [[x + y for x, y in zip(*pair)] for pair in zip(B[:N], B[N:])]
+    tensors = {"A": ("s8", [M, K], a), "B": ("s8", [2, N, K], b), "C": ("s8", [N, K], c), "D": empty("s32", M, N), "E": empty("f32", M, N)}
+    return Case("negated_bytes", [M, N, K], 2, tensors, ["D", "E"],
+                {"D": flat(times(A, both)), "E": [2 * v for v in flat(times(A, C))]}, 0)
+
+
+def own_ring(M, N, K):
+    a, b = operand(M, K), operand(N, K)
+    D = times([[max(v, 0) for v in row] for row in rows(wide(a[2]), K)], rows(wide(b[2]), K))
+    sums = [sum(row[n:n + 32]) for row in D for n in range(0, N, 32)]
+    tensors = {"A": a, "B": b, "D": empty("f32", M, N), "S": empty("f32", M, tiles(N, 32))}
+    return Case("own_ring", [M, N, K, tiles(N, 32)], 2, tensors, ["D", "S"], {"D": flat(D), "S": sums})
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
             linked(65, [2, -1, 3, -1, 1], [0, -1, 4]), early(129, 72, 136, [0, 2, 0, 2, 1, 0, 0, 0, 0]), eight_blocks(2),
             alibi(1, 136, [0, 1, 0]), unroll2(66, 72, 200), unroll2(66, 72, 136, "rotated"), stored_up(40, 72), two_boxes(136, 72),
             two_swizzles(66, 40, 72), turned_round(72, 40, 72), small(20), mla(65, 70),
-            xent(65, 136, 40), quant_out(65, 128, 40), mixed_copies(70, 200)]
+            xent(65, 136, 40), quant_out(65, 128, 40), mixed_copies(70, 200),
+            negated_bytes(70, 33, 80), own_ring(135, 68, 328)]
 
 
 def cases():

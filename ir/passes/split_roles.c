@@ -110,11 +110,12 @@ static void find_sharing(IrOp *op, void *data)
     sharing->found |= cluster_shared_dim(&sharing->split->cluster, op, &sharers) >= 0;
 }
 
-/* Do several blocks of the cluster bring what fills the channel's slots? */
+/* Do several blocks of the cluster bring what fills the channel's slots, or read it? */
 static bool is_shared(const Split *split, const IrOp *channel)
 {
   Sharing sharing = {split, channel, false};
   if (!cluster_shares_slots(&split->cluster)) return false;
+  if (split->spans) return true; /* products of two blocks */
   ir_region_visit(split->kernel->body, find_sharing, &sharing);
   return sharing.found;
 }

@@ -306,18 +306,6 @@ static bool lies_across(const FusedOperator *op)
   return !row->group && (!row->reduction || row->n_reductions == 1) && choose_rows_lie_across(op);
 }
 
-const char *row_program_refuse(const Problem *problem)
-{
-  const FusedRow *row = row_of(problem->op);
-  const CostModel *model = problem->gpu->model;
-  if (row->group & (row->group - 1) || row->group > model->short_row)
-    return "columns that have values of their own are no power of two, or too many";
-  if (row->group && choose_maximum(problem, row->columns) > model->longest_row)
-    return "its rows are too long for reductions of their parts beside";
-  bool apart = lies_apart(problem->op) && !row_program_streams(problem->op);
-  return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;
-}
-
 /* ---- variants ---- */
 
 /* Accesses of VECTOR_BYTES: rows start aligned, and a vector never straddles a row's end. *vector: elements of one of
@@ -425,6 +413,42 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
     if (fit->blocks >= gpu->model->row_cluster_blocks) break;
   }
   return found;
+}
+
+/* Rounds of random numbers keep some forty registers an element, and chunks of rows are computed an operation at a time. */
+static bool is_random(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < op->n_steps; i++)
+    if (op->steps[i].op == ONNX_Philox) return true;
+  return false;
+}
+
+/* Are rows, or the longest of them, read again in each phase? */
+static bool may_pass(const Problem *problem)
+{
+  const Symbolic *columns = row_of(problem->op)->columns;
+  int64_t longest = choose_maximum(problem, columns);
+  RowTile fit;
+  if (longest <= problem->gpu->model->short_row) return false;
+  if (row_program_streams(problem->op)) return true;
+  bool shared = symbolic_is_constant(columns, NULL) && fit_cluster(problem, longest, 1, &fit);
+  return !shared && fit_program(problem, longest, 1, &fit) != NULL;
+}
+
+const char *row_program_refuse(const Problem *problem)
+{
+  const FusedRow *row = row_of(problem->op);
+  const CostModel *model = problem->gpu->model;
+  if (row->group & (row->group - 1) || row->group > model->short_row)
+    return "columns that have values of their own are no power of two, or too many";
+  if (row->group && choose_maximum(problem, row->columns) > model->longest_row)
+    return "its rows are too long for reductions of their parts beside";
+  bool single =
+      symbolic_equals(row->columns, 1); /* nothing lies along it: all rows of a tile are computed at once */
+  if (is_random(problem->op) && (single || may_pass(problem)))
+    return "random numbers of a tile of its rows take more registers than there are";
+  bool apart = lies_apart(problem->op) && !row_program_streams(problem->op);
+  return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;
 }
 
 /* ---- softmax and norms, of which is known what they take ---- */

@@ -1,0 +1,340 @@
+/* Sample: a token for each row of logits, drawn by the largest of logits + temperature * Gumbel noise, which is a draw from
+ * the softmax of logits / temperature: no sum of all of a row's exponentials is needed, and what each element adds is known by its
+ * number alone.
+ *
+ *   E = -ln(1 - v), v = (word + 1/2) 2^-32 in f32, at most 1 - 2^-24; word: word 0 of Philox4x32-10 with the seed as key and the counter
+ *   (token, row, offset, 0), where row is 0 if `seed` has an element for each row. Taken is the first of the largest logit - temperature ln E.
+ *
+ * With candidates the largest logits of a row are put in order first, and what is drawn is one of these, as many as top_k and top_p leave.
+ * Long rows are looked through in parts, so that few of them occupy more than a block each. */
+#include "generator/front/expand_rows.h"
+#include "generator/front/expand_search.h"
+#include <math.h>
+
+#define CANDIDATES  128    /* without the attribute */
+#define SERIES      0x1p-6 /* below it the series has more digits than the logarithm of what is near 1 */
+#define PART        2048   /* elements of a row's part at least, */
+#define PARTS       64     /* as many as this at most */
+#define PART_RESULT 4      /* and of its elements so many times fewer are left */
+
+typedef struct Sampler {
+  Expansion *at;
+  GraphTensor *rows; /* [R, V] */
+  const Symbolic *n;
+  int64_t columns;                                          /* 0: a symbol */
+  GraphTensor *temperature, *top_k, *top_p, *seed, *offset; /* [R or 1, 1]; NULL: absent */
+  bool row_seeds;
+} Sampler;
+
+static GraphTensor *f32(const Sampler *s, double value)
+{
+  return expand_number(s->at, "number", NUMBER_F32, value);
+}
+
+static GraphTensor *s64(const Sampler *s, double value)
+{
+  return expand_number(s->at, "number", NUMBER_S64, value);
+}
+
+static GraphTensor *choose(const Sampler *s, const char *part, GraphTensor *condition, GraphTensor *yes,
+                           GraphTensor *no)
+{
+  return expand_node(s->at, &(ExpandNode){ONNX_Where, part, 3, {condition, yes, no}});
+}
+
+/* [R, second, ..], as many dimensions as have extents. */
+static GraphTensor *shaped(const Sampler *s, const char *part, GraphTensor *x, int64_t second, int64_t third)
+{
+  Arena *arena = expand_arena(s->at);
+  const Symbolic *shape[] = {s->n, symbolic_constant(arena, second), symbolic_constant(arena, third)};
+  return expand_reshape(s->at, part, x, shape, third ? 3 : 2);
+}
+
+/* What rows have, for each of their elements: a view, so that steps with it are steps of one kernel with what it meets. */
+static GraphTensor *for_each(const Sampler *s, const char *part, GraphTensor *x, const GraphTensor *like,
+                             NumberType type)
+{
+  if (!x || !like) return NULL;
+  if (like->rank > x->rank)
+    x = expand(s->at, ONNX_Unsqueeze, part, x, expand_integers(s->at, "last", (int64_t[]){2}, 1));
+  g_autofree char *name = g_strdup_printf("%s_shape", part);
+  GraphTensor *shape = expand_known(s->at, name, (const Symbolic *const *)like->shape, like->rank, 1);
+  return expand_cast(s->at, part, expand(s->at, ONNX_Expand, part, x, shape), type);
+}
+
+static GraphTensor *index_along(const Sampler *s, const char *part, const GraphTensor *like, unsigned axis)
+{
+  return like ? expand_index(s->at, part, (const Symbolic *const *)like->shape, like->rank, axis) : NULL;
+}
+
+/* ---- inputs ---- */
+
+/* One number for all rows, or one for each. */
+static GraphTensor *read_input(const Sampler *s, unsigned input, const char *part, bool whole)
+{
+  const GraphTensor *logits = expand_input(s->at, 0);
+  GraphTensor *x = expand_input(s->at, input);
+  if (!x) return NULL;
+  if ((number_class(x->type) == NUMBER_FLOAT) == whole || x->type == NUMBER_BOOL) {
+    expand_refuse(s->at, ERROR_INPUT, input, "type", NULL, "`%s` of Sample is %s: `%s` is %s", part,
+                  whole ? "an integer" : "a float", x->name, number_name(x->type));
+    return NULL;
+  }
+  bool same = x->rank + 1 == logits->rank;
+  for (unsigned d = 0; same && d < x->rank; d++)
+    same = symbolic_same(x->shape[d], logits->shape[d]);
+  const Symbolic *one = symbolic_constant(expand_arena(s->at), 1);
+  if (same && x->rank) return shaped(s, part, x, 1, 0);
+  if (graph_has_one_element(x)) return expand_reshape(s->at, part, x, (const Symbolic *const[]){one, one}, 2);
+  expand_refuse(s->at, ERROR_INPUT, input, "shape", NULL,
+                "`%s` of Sample is one number, or one for each row: `%s` is neither", part, x->name);
+  return NULL;
+}
+
+static bool read_inputs(Sampler *s)
+{
+  GraphTensor *logits = expand_input(s->at, 0);
+  if (!logits->rank) {
+    expand_refuse(s->at, ERROR_INPUT, 0, "rank", NULL, "Sample takes rows of logits: `%s` is one number",
+                  logits->name);
+    return false;
+  }
+  const Symbolic *last = logits->shape[logits->rank - 1];
+  Arena *arena = expand_arena(s->at);
+  s->n = symbolic_constant(arena, 1);
+  for (unsigned d = 0; d + 1 < logits->rank; d++)
+    s->n = symbolic_mul(arena, s->n, logits->shape[d]);
+  if (!symbolic_is_constant(last, &s->columns)) s->columns = 0;
+  if (symbolic_equals(last, 0)) {
+    expand_refuse(s->at, ERROR_INPUT, 0, "shape", NULL, "rows without logits have no token: `%s`",
+                  logits->name);
+    return false;
+  }
+  s->temperature = read_input(s, 1, "temperature", false);
+  s->top_k = read_input(s, 2, "top_k", true);
+  s->top_p = read_input(s, 3, "top_p", false);
+  s->seed = read_input(s, 4, "seed", true);
+  s->offset = read_input(s, 5, "offset", true);
+  s->row_seeds = s->seed && !symbolic_equals(s->seed->shape[0], 1);
+  const Symbolic *shape[] = {s->n, last};
+  s->rows = expand_reshape(s->at, "rows", logits, shape, 2);
+  return !expand_failed(s->at);
+}
+
+/* ---- noise ---- */
+
+/* -ln E of each token (s64) */
+static GraphTensor *noise_of(const Sampler *s, GraphTensor *token)
+{
+  Expansion *at = s->at;
+  GraphTensor *counter = token;
+  if (!s->row_seeds) {
+    GraphTensor *row = expand_cast(at, "row", index_along(s, "row", token, 0), NUMBER_S64);
+    counter = expand(at, ONNX_Add, "counter", expand(at, ONNX_Mul, "high", row, s64(s, 0x1p32)), token);
+  }
+  GraphTensor *seed = s->seed ? for_each(s, "seed", s->seed, token, NUMBER_S64) : s64(s, 0);
+  GraphTensor *offset = s->offset ? for_each(s, "offset", s->offset, token, NUMBER_S64) : s64(s, 0);
+  GraphTensor *word = expand_node(at, &(ExpandNode){ONNX_Philox, "word", 3, {counter, seed, offset}});
+  GraphTensor *middle =
+      expand(at, ONNX_Add, "middle", expand_cast(at, "bits", word, NUMBER_F32), f32(s, 0.5));
+  GraphTensor *v =
+      expand(at, ONNX_Min, "v", expand(at, ONNX_Mul, "part", middle, f32(s, 0x1p-32)), f32(s, 1 - 0x1p-24));
+  GraphTensor *large =
+      expand(at, ONNX_Neg, "large",
+             expand(at, ONNX_Log, "log", expand(at, ONNX_Sub, "rest", f32(s, 1), v), NULL), NULL);
+  /* v + v^2 / 2 + v^3 / 3 + v^4 / 4 */
+  GraphTensor *small = f32(s, 0.25);
+  for (unsigned power = 3; power; power--)
+    small =
+        expand(at, ONNX_Add, "term", expand(at, ONNX_Mul, "series", small, v), f32(s, (float)(1.0 / power)));
+  small = expand(at, ONNX_Mul, "small", small, v);
+  GraphTensor *e = choose(s, "e", expand(at, ONNX_Less, "near", v, f32(s, SERIES)), small, large);
+  return expand(at, ONNX_Neg, "noise", expand(at, ONNX_Log, "log_e", e, NULL), NULL);
+}
+
+/* What decides: logit + temperature * noise, which has the order of logit / temperature + noise and, at 0, that of the logits. */
+static GraphTensor *score_of(const Sampler *s, GraphTensor *logits, GraphTensor *token)
+{
+  GraphTensor *noise = noise_of(s, token);
+  if (s->temperature)
+    noise = expand(s->at, ONNX_Mul, "heated", noise,
+                   for_each(s, "temperature", s->temperature, logits, NUMBER_F32));
+  return expand(s->at, ONNX_Add, "score", logits, noise);
+}
+
+/* ---- rows and their parts ---- */
+
+static int64_t parts_of(const Sampler *s, int64_t left)
+{
+  for (int64_t parts = PARTS; parts > 1; parts--)
+    if (s->columns % parts == 0 && s->columns / parts >= MAX(PART, left * PART_RESULT)) return parts;
+  return 1;
+}
+
+static GraphTensor *arg_max(const Sampler *s, const char *part, GraphTensor *x)
+{
+  return expand_node(s->at,
+                     &(ExpandNode){ONNX_ArgMax, part, 1, {x}, .attributes = {{"axis", -1}, {"keepdims", 1}}});
+}
+
+static GraphTensor *gather(const Sampler *s, const char *part, GraphTensor *x, GraphTensor *index)
+{
+  return expand_node(s->at,
+                     &(ExpandNode){ONNX_GatherElements, part, 2, {x, index}, .attributes = {{"axis", -1}}});
+}
+
+/* Of all of a row, s64 [R, 1]. */
+static GraphTensor *draw(const Sampler *s)
+{
+  Expansion *at = s->at;
+  int64_t parts = s->columns ? parts_of(s, 1) : 1, width = s->columns / parts;
+  GraphTensor *x = parts > 1 ? shaped(s, "parts", s->rows, parts, width) : s->rows;
+  GraphTensor *token = index_along(s, "place", x, parts > 1 ? 2 : 1);
+  if (parts > 1)
+    token = expand(
+        at, ONNX_Add, "token", token,
+        expand(at, ONNX_Mul, "begin", index_along(s, "part", x, 1), expand_number_s32(at, "width", width)));
+  GraphTensor *score =
+      score_of(s, expand_cast(at, "wide", x, NUMBER_F32), expand_cast(at, "token", token, NUMBER_S64));
+  if (parts == 1) return arg_max(s, "drawn", score);
+  GraphTensor *best = expand_reduce_away(at, ONNX_ReduceMax, "best", score, 1u << 2);
+  GraphTensor *place = shaped(s, "places", arg_max(s, "place", score), parts, 0),
+              *part = arg_max(s, "of_parts", best);
+  GraphTensor *begin = expand(at, ONNX_Mul, "begin", part, s64(s, (double)width));
+  return expand(at, ONNX_Add, "drawn", gather(s, "place", place, part), begin);
+}
+
+/* ---- candidates ---- */
+
+static GraphTensor *largest(const Sampler *s, GraphTensor *x, int64_t k, GraphTensor **places)
+{
+  return expand_node(s->at, &(ExpandNode){ONNX_TopRows,
+                                          "largest",
+                                          1,
+                                          {x},
+                                          .attributes = {{"k", k}, {"largest", 1}, {"wide", 0}},
+                                          .further = places,
+                                          .n_further = 1});
+}
+
+/* The `n` largest in order, and their tokens, s64: [R, n]. */
+static GraphTensor *candidates_of(const Sampler *s, int64_t n, GraphTensor **tokens)
+{
+  Expansion *at = s->at;
+  int64_t parts = parts_of(s, n), width = s->columns / parts;
+  GraphTensor *places = NULL, *chosen = NULL, *values;
+  if (parts == 1) {
+    values = largest(s, s->rows, n, &places);
+    *tokens = expand_cast(at, "token", places, NUMBER_S64);
+    return expand_cast(at, "value", values, NUMBER_F32);
+  }
+  GraphTensor *of_parts = largest(s, shaped(s, "parts", s->rows, parts, width), n, &places);
+  values = largest(s, shaped(s, "of_parts", of_parts, parts * n, 0), n, &chosen);
+  GraphTensor *part = expand(at, ONNX_Div, "part", chosen, expand_number_s32(at, "each", n));
+  GraphTensor *begin = expand(at, ONNX_Mul, "begin", part, expand_number_s32(at, "width", width));
+  GraphTensor *token = expand(at, ONNX_Add, "token",
+                              gather(s, "place", shaped(s, "places", places, parts * n, 0), chosen), begin);
+  *tokens = expand_cast(at, "token", token, NUMBER_S64);
+  return expand_cast(at, "value", values, NUMBER_F32);
+}
+
+/* Column `i` of [R, n], for each. */
+static GraphTensor *column(const Sampler *s, const char *part, GraphTensor *x, int64_t i)
+{
+  Expansion *at = s->at;
+  GraphTensor *one = expand_node(at, &(ExpandNode){ONNX_Slice,
+                                                   part,
+                                                   4,
+                                                   {x, expand_integers(at, "from", (int64_t[]){i}, 1),
+                                                    expand_integers(at, "to", (int64_t[]){i + 1}, 1),
+                                                    expand_integers(at, "axes", (int64_t[]){1}, 1)}});
+  return for_each(s, part, one, x, NUMBER_F32);
+}
+
+/* e^((value - largest) / temperature), 0 of what top_k leaves out. */
+static GraphTensor *weight_of(const Sampler *s, GraphTensor *value, GraphTensor *peak, GraphTensor *inside)
+{
+  Expansion *at = s->at;
+  GraphTensor *below = expand(at, ONNX_Sub, "distance", value, peak);
+  if (s->temperature)
+    below =
+        expand(at, ONNX_Div, "divided", below, for_each(s, "temperature", s->temperature, value, NUMBER_F32));
+  below = choose(s, "level", expand(at, ONNX_Equal, "equal", value, peak), f32(s, 0), below);
+  GraphTensor *weight = expand(at, ONNX_Exp, "weight", below, NULL);
+  return inside ? choose(s, "weight", inside, weight, f32(s, 0)) : weight;
+}
+
+/* Of places (s32) those among the first top_k; NULL: all are. */
+static GraphTensor *among_first(const Sampler *s, GraphTensor *rank)
+{
+  if (!s->top_k) return NULL;
+  GraphTensor *k = for_each(s, "top_k", s->top_k, rank, NUMBER_S64);
+  GraphTensor *below = expand(s->at, ONNX_Less, "below", expand_cast(s->at, "wide", rank, NUMBER_S64), k);
+  return expand(s->at, ONNX_Or, "inside", below, expand(s->at, ONNX_LessOrEqual, "open", k, s64(s, 0)));
+}
+
+/* Which candidates are left: the first always, of the others the first top_k, and of these those that weights in front of them do
+ * not add up to top_p of all of. NULL: all are. */
+static GraphTensor *left_of(const Sampler *s, GraphTensor *values, int64_t n)
+{
+  Expansion *at = s->at;
+  if (!s->top_k && !s->top_p) return NULL;
+  GraphTensor *rank = index_along(s, "rank", values, 1);
+  GraphTensor *first = expand(at, ONNX_Equal, "first", rank, expand_number_s32(at, "none", 0));
+  GraphTensor *inside = among_first(s, rank), *left = inside;
+  if (s->top_p) {
+    GraphTensor *peak = column(s, "peak", values, 0), *p = for_each(s, "top_p", s->top_p, values, NUMBER_F32);
+    GraphTensor *before = expand_node(
+        at, &(ExpandNode){ONNX_CumSum,
+                          "before",
+                          2,
+                          {weight_of(s, values, peak, inside), expand_number(at, "axis", NUMBER_S32, 1)},
+                          .attributes = {{"exclusive", 1}}});
+    /* the last place, for each: steps of the row alone would be a kernel of their own */
+    GraphTensor *end = expand(at, ONNX_Max, "end", rank, expand_number_s32(at, "end", n - 1));
+    GraphTensor *last = weight_of(s, column(s, "last", values, n - 1), peak, among_first(s, end));
+    GraphTensor *all = expand(at, ONNX_Add, "all", column(s, "sum", before, n - 1), last);
+    left = expand(at, ONNX_Or, "nucleus",
+                  expand(at, ONNX_Less, "below", before, expand(at, ONNX_Mul, "bound", all, p)),
+                  expand(at, ONNX_GreaterOrEqual, "whole", p, f32(s, 1)));
+    if (inside) left = expand(at, ONNX_And, "nucleus", left, among_first(s, rank));
+  }
+  return expand(at, ONNX_Or, "left", first, left);
+}
+
+/* Of the candidates, s64 [R, 1]. */
+static GraphTensor *draw_candidate(const Sampler *s, int64_t n)
+{
+  GraphTensor *tokens = NULL, *values = candidates_of(s, n, &tokens);
+  if (expand_failed(s->at) || n == 1) return tokens;
+  GraphTensor *score = score_of(s, values, tokens), *left = left_of(s, values, n);
+  if (left) score = choose(s, "left", left, score, f32(s, -INFINITY));
+  return gather(s, "drawn", tokens, arg_max(s, "rank", score));
+}
+
+void expand_sample(Expansion *at)
+{
+  Sampler s = {.at = at};
+  if (!read_inputs(&s)) return;
+  int64_t n = graph_attribute(expand_written(at), "candidates")->integer;
+  bool given = graph_attribute(expand_written(at), "candidates")->given;
+  if (given && n < 1) {
+    expand_refuse_attribute(at, ERROR_INPUT, "candidates", "leave it out to draw from whole rows",
+                            "a row has 1 candidate at least, not %d", (int)n);
+    return;
+  }
+  bool some = given || s.top_k || s.top_p || s.columns == 1;
+  if (some && !s.columns) {
+    expand_refuse(at, ERROR_UNSUPPORTED, 0, "shape", "bind the symbol: --dim",
+                  "Sample with candidates of rows whose length is a symbol is not supported: `%s`",
+                  expand_input(at, 0)->name);
+    return;
+  }
+  if (!given) n = CANDIDATES;
+  if (some) n = MIN(n, s.columns);
+  GraphTensor *drawn = some ? draw_candidate(&s, n) : draw(&s);
+  const GraphTensor *logits = expand_input(at, 0);
+  if (drawn)
+    expand_give(
+        at, 0, expand_reshape(at, "tokens", drawn, (const Symbolic *const *)logits->shape, logits->rank - 1));
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Sample against its definition in double precision: sample.py ADLGEN
+
+Drawn from whole rows, short and in parts, and from candidates; numbers for all rows and one a row; what is not random; frequencies of many draws."""
+import functools
+import math
+import pathlib
+import random
+import struct
+import sys
+
+import runs
+
+run = functools.partial(runs.run, pathlib.Path(sys.argv[1]).resolve(), seed=7)
+ROUNDS = 10
+
+
+def philox(counter, key):
+    a, b, c, d = counter
+    k, m = key & 0xffffffff, key >> 32 & 0xffffffff
+    for _ in range(ROUNDS):
+        first, second = 0xd2511f53 * a, 0xcd9e8d57 * c
+        a, b, c, d = second >> 32 ^ b ^ k, second & 0xffffffff, first >> 32 ^ d ^ m, first & 0xffffffff
+        k, m = k + 0x9e3779b9 & 0xffffffff, m + 0xbb67ae85 & 0xffffffff
+    return a
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def noise(token, row, seed, offset):
+    v = min(f32((f32(philox((token, row, offset & 0xffffffff, 0), seed)) + 0.5) * 2.0**-32), 1 - 2.0**-24)
+    return -math.log(-math.log1p(-v))
+
+
+def order(logits):
+    return sorted(range(len(logits)), key=lambda i: (-logits[i], i))
+
+
+def sample(logits, row, temperature=1.0, k=None, p=None, seed=0, offset=0, candidates=None):
+    """The token, and how far the next one was behind."""
+    left = range(len(logits))
+    if candidates or k is not None or p is not None:
+        left = order(logits)[:candidates or 128]
+        if k is not None and k > 0:
+            left = left[:k]
+        if p is not None and p < 1:
+            shift = [x - logits[left[0]] for x in (logits[i] for i in left)]
+            weights = [1.0 if x == 0 else math.exp(x / temperature) if temperature else 0.0 for x in shift]
+            total, before, kept = sum(weights), 0.0, []
+            for token, weight in zip(left, weights):
+                if not kept or before < p * total:
+                    kept.append(token)
+                before += weight
+            left = kept
+    scores = sorted(((-(logits[i] + temperature * noise(i, row, seed, offset)), i) for i in left))
+    return scores[0][1], math.inf if len(scores) == 1 else scores[1][0] - scores[0][0]
+
+
+def check(gpu, rows, length, kind="f32", given=None, scale=3.0, open_rows=False, lead=None, **attributes):
+    """given: values of inputs, a list where each row has its own."""
+    given = given or {}
+    types = {"temperature": "f32", "top_k": "s32", "top_p": "f32", "seed": "s64", "offset": "s64"}
+    draw = random.Random(rows * 1000 + length)
+    values = [f32(round(draw.gauss(0, scale) * 16) / 16 + draw.randrange(4) / 64) if kind == "f32" else round(draw.gauss(0, scale) * 4) / 4 for _ in range(rows * length)]
+    lead = lead or [rows]
+    inputs = {"logits": {"type": kind, "shape": [*(["B"] if open_rows else lead), length]}}
+    data = [("logits", kind, [*lead, length], values)]
+    for name, value in given.items():
+        many = isinstance(value, list)
+        inputs[name] = {"type": types[name], "shape": (["B"] if open_rows else lead) if many else []}
+        data.append((name, types[name], lead if many else [], value if many else [value]))
+    node = {"op": "Sample", "domain": "adlgen", "inputs": ["logits", *(name if name in given else "" for name in types)], "outputs": ["token"], "attributes": attributes}
+    while not node["inputs"][-1]:
+        node["inputs"].pop()
+    graph = {"name": "sample", "inputs": inputs, "nodes": [node], "outputs": ["token"]}
+    _, found = run(graph, gpu, data, dims={"B": rows} if open_rows else None)
+    for row, token in enumerate(found["token"]):
+        own = {("k" if n == "top_k" else "p" if n == "top_p" else n): (v[row] if isinstance(v, list) else v) for n, v in given.items()}
+        numbered = 0 if isinstance(given.get("seed"), list) and rows > 1 else row
+        wanted, gap = sample(values[row * length:(row + 1) * length], numbered, **{n: f32(v) if isinstance(v, float) else v for n, v in own.items()}, **attributes)
+        if token != wanted and gap > 1e-4:
+            sys.exit(f"{gpu} {rows} x {length} {kind} {given} {attributes}: row {row}: token {token} in place of {wanted}")
+
+
+def check_frequencies(gpu):
+    """Of rows of the same logits each token comes as often as its share: 2048 draws, five standard deviations."""
+    rows, logits, temperature = 2048, [0.0, 1.0, -1.0, 2.0, 0.5, -3.0, 1.5], 1.5
+    inputs = {"x": {"type": "f32", "shape": [rows, len(logits)]}, "t": {"type": "f32", "shape": []}, "s": {"type": "s64", "shape": []}}
+    graph = {"name": "frequencies", "inputs": inputs, "nodes": [{"op": "Sample", "domain": "adlgen", "inputs": ["x", "t", "", "", "s"], "outputs": ["y"]}], "outputs": ["y"]}
+    _, found = run(graph, gpu, [("x", "f32", [rows, len(logits)], logits * rows), ("t", "f32", [], [temperature]), ("s", "s64", [], [3])])
+    shares = [math.exp(x / temperature) for x in logits]
+    for token, share in enumerate(shares):
+        share /= sum(shares)
+        n = found["y"].count(token)
+        if abs(n - rows * share) > 5 * math.sqrt(rows * share * (1 - share)):
+            sys.exit(f"{gpu}: token {token} came {n} times of {rows}, {rows * share:.0f} are due")
+
+
+def check_special(gpu):
+    """Greedy takes the first of equal ones; NaN is taken first; of -infinity nothing is; +infinity always."""
+    inf, nan = math.inf, math.nan
+    for attributes in ({}, {"candidates": 4}):
+        rows = [[1, 3, 3, 0], [nan, 0, 1, 5], [5, 1, nan, 0], [-inf, -inf, 0, -inf], [0, inf, 1, 2], [-inf, 2, -inf, 2]]
+        for temperature, wanted in ((0.0, [[1], [0], [2], [2], [1], [1]]), (1.0, [[0, 1, 2, 3], [0], [2], [2], [1], [1, 3]])):
+            inputs = {"x": {"type": "f32", "shape": [len(rows), 4]}, "t": {"type": "f32", "shape": [1]}}
+            graph = {"name": "special", "inputs": inputs, "nodes": [{"op": "Sample", "domain": "adlgen", "inputs": ["x", "t"], "outputs": ["y"], "attributes": attributes}], "outputs": ["y"]}
+            _, found = run(graph, gpu, [("x", "f32", [len(rows), 4], [float(x) for row in rows for x in row]), ("t", "f32", [1], [temperature])])
+            if any(token not in allowed for token, allowed in zip(found["y"], wanted)):
+                sys.exit(f"{gpu} {attributes} at {temperature}: {found['y']}, where {wanted} may be")
+
+
+for name in ("h100", "a100"):
+    check_special(name)
+    check_frequencies(name)
+    check(name, 1, 1)
+    check(name, 5, 33, given={"temperature": 0.7, "seed": 2**40 + 5, "offset": 9})
+    check(name, 3, 1000, "bf16", given={"temperature": [0.0, 1.0, 2.5], "seed": [7, 7, -1], "offset": [1, 2, 3]})
+    check(name, 2, 129, "f16", open_rows=True, given={"temperature": 0.0})
+    check(name, 4, 127, lead=[2, 2], given={"offset": 3, "top_k": [1, 5, 0, 200], "top_p": 0.9})
+    check(name, 2, 8192, given={"temperature": 1.2, "seed": 1})
+    check(name, 1, 32768, "bf16", given={"temperature": 0.8, "seed": 4, "top_p": 0.95})
+    check(name, 3, 8192, open_rows=True, given={"temperature": 0.9, "seed": [4, 5, 6], "top_k": 40, "top_p": [0.5, 0.99, 1.0]})
+    check(name, 2, 31, given={"top_p": 0.0})
+    check(name, 2, 500, given={"temperature": 1.0, "seed": 11}, candidates=7)
+    check(name, 0, 64, open_rows=True, given={"temperature": 1.0})
+    check(name, 2, 50257, given={"temperature": 1.0, "seed": 12})

@@ -121,10 +121,11 @@ typedef enum {
 
 /* ---- what is tried ---- */
 
-#define FACTS          "generator/choose/attention_facts.def"
-#define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, Range range
-#define FACT_LOCALS    const FusedAttention *attention = attention_of(problem->op)
+#define FACTS            "generator/choose/attention_facts.def"
+#define FACT_NAMES       static const char *const facts
+#define FACT_TRIED_NAMES static const char *const tried_facts
+#define FACT_ARGUMENTS   const Problem *problem, Range range
+#define FACT_LOCALS      const FusedAttention *attention = attention_of(problem->op)
 #include "generator/choose/fact_table.h"
 
 static const char *template_of(Range range)
@@ -137,8 +138,15 @@ const SpaceKind *space_kind_attention(void)
   static const Axis axes[] = {{"rows", 1},      {"keys", 1},     {"stages", 1},  {"persistent"}, {"heads", 1},
                               {"cluster_n", 1}, {"backwards"},   {"queries", 1}, {"places", 1},  {"most", 1},
                               {"chunk", 1},     {"together", 1}, {"divided"}};
-  static const SpaceKind kind = {"attention attention_decode", facts, axes, G_N_ELEMENTS(axes),
-                                 G_N_ELEMENTS(axes),           NULL,  true};
+  static const SpaceKind kind = {"attention attention_decode",
+                                 facts,
+                                 axes,
+                                 G_N_ELEMENTS(axes),
+                                 G_N_ELEMENTS(axes),
+                                 NULL,
+                                 true,
+                                 problem_fact,
+                                 tried_facts};
   return &kind;
 }
 

@@ -8,10 +8,11 @@
 
 #define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
 
-#define FACTS          "generator/choose/attention_grad_facts.def"
-#define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, bool any
-#define FACT_LOCALS    const FusedAttentionGrad *grad = attention_grad_of(problem->op)
+#define FACTS            "generator/choose/attention_grad_facts.def"
+#define FACT_NAMES       static const char *const facts
+#define FACT_TRIED_NAMES static const char *const tried_facts
+#define FACT_ARGUMENTS   const Problem *problem, bool any
+#define FACT_LOCALS      const FusedAttentionGrad *grad = attention_grad_of(problem->op)
 #include "generator/choose/fact_table.h"
 
 static const char *template_of(const Problem *problem)
@@ -28,7 +29,9 @@ const SpaceKind *space_kind_attention_grad(void)
                                  G_N_ELEMENTS(axes),
                                  G_N_ELEMENTS(axes),
                                  NULL,
-                                 true};
+                                 true,
+                                 problem_fact,
+                                 tried_facts};
   return &kind;
 }
 

@@ -136,6 +136,15 @@ static bool (*const choosers[FAMILY_COUNT])(Chooser *chooser) = {
 #undef FAMILY
 };
 
+/* What --set asks for may be against a condition of its template; what is tried was held against these. */
+static bool keeps_conditions(Chooser *chooser, const Choice *choice)
+{
+  const Space *space = spaces_of(chooser->problem->spaces, choice->template_name);
+  if (!space || means_another(chooser->problem, choice)) return true;
+  const Candidate candidate = candidate_of(space, choice);
+  return candidate_keeps(&candidate, chooser->problem, chooser->error);
+}
+
 bool choose_by_model(Chooser *chooser)
 {
   chooser->n = 0;
@@ -149,6 +158,7 @@ bool choose_by_model(Chooser *chooser)
     choice->bytes = bytes;
     apply_sets(chooser, choice);
     if (chooser->complete && !chooser->complete(chooser, choice)) return false;
+    if (!keeps_conditions(chooser, choice)) return false;
     describe_forced(chooser->problem, choice);
     if (!choice->guard) chooser->n = i + 1; /* what follows could never be taken */
   }

@@ -49,6 +49,7 @@ typedef struct Entry {
 } Entry;
 
 typedef struct Run {
+  const Problem *problem;
   const Trial *trial;
   GArray *list; /* Entry */
 } Run;
@@ -58,6 +59,8 @@ static void take(const Candidate *candidate, void *data)
   const Run *run = data;
   Entry entry = {.candidate = *candidate};
   const Trial *trial = run->trial;
+  /* what --set asks for is told by the condition that is against it */
+  if (!choose_is_forced(run->problem) && !candidate_keeps(candidate, run->problem, NULL)) return;
   if (!trial->price || trial->price(&entry.candidate, &entry.price, trial->data))
     g_array_append_val(run->list, entry);
 }
@@ -71,7 +74,7 @@ static bool settle(void *contender, void *data)
 bool trial_winner(const Problem *problem, const Trial *trial, Candidate *winner)
 {
   g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(Entry));
-  Run run = {trial, list};
+  Run run = {problem, trial, list};
   const CandidateWalk walk = {.facts = trial->facts, .take = take, .data = &run, .problem = problem};
   const Contest contest = {offsetof(Entry, price), offsetof(Entry, settled),
                            .settle = trial->settle ? settle : NULL, .data = &run};

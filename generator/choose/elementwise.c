@@ -46,15 +46,29 @@ static bool require_placed(const Problem *problem, Choice *choice, unsigned i, u
   return require_operand(problem, choice, tensor, strides, vector, bytes);
 }
 
-/* Accesses of so many bytes by the widest operand. */
+/* Elements of the input lie side by side, at each point's own place. */
+static bool reads_along(const FusedOperator *op, unsigned input)
+{
+  return !elementwise_place(op, input) && symbolic_equals(op->inputs[input].strides[op->rank - 1], 1);
+}
+
+/* Accesses of so many bytes by the widest operand. An input that is known to lie otherwise is read one by one from neighbouring
+ * addresses, which the first-level cache brings together; results and one of the inputs must lie well. */
 static bool require_vectors(const Problem *problem, Choice *choice, unsigned bytes)
 {
   const FusedOperator *op = problem->op;
-  unsigned vector = bytes / widest_element(op);
+  unsigned vector = bytes / widest_element(op), apart = 0, along = 0;
   if (!choose_require_multiple(problem, choice, op->dims[op->rank - 1], vector)) return false;
-  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++)
-    if (!require_placed(problem, choice, i, vector, bytes)) return false;
-  return true;
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
+    const Choice before = *choice;
+    along += i < op->n_inputs && reads_along(op, i);
+    if (require_placed(problem, choice, i, vector, bytes)) continue;
+    if (i >= op->n_inputs || i >= CHAR_BIT * sizeof choice->single || !reads_along(op, i)) return false;
+    *choice = before;
+    choice->single |= UINT64_C(1) << i;
+    apart++;
+  }
+  return !apart || apart < along;
 }
 
 /* A copy into rows that start at multiples of 16 bytes, of rows that start anywhere: the outputs of a vector
@@ -119,10 +133,11 @@ static unsigned alive_registers(const FusedOperator *op)
 
 /* ---- what is tried ---- */
 
-#define FACTS          "generator/choose/element_facts.def"
-#define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, unsigned access
-#define FACT_LOCALS    const FusedOperator *op = problem->op
+#define FACTS            "generator/choose/element_facts.def"
+#define FACT_NAMES       static const char *const facts
+#define FACT_TRIED_NAMES static const char *const tried_facts
+#define FACT_ARGUMENTS   const Problem *problem, unsigned access
+#define FACT_LOCALS      const FusedOperator *op = problem->op
 #include "generator/choose/fact_table.h"
 
 const SpaceKind *space_kind_elementwise(void)
@@ -130,9 +145,10 @@ const SpaceKind *space_kind_elementwise(void)
   static const Axis axes[] = {{"vector"}, {"vectors"}, {"threads"}, {"block"}};
   static const Axis turned_axes[] = {{"bm"}, {"bn"}, {"threads"}, {"patch"}};
   static const SpaceKind turned = {
-      "transpose", facts, turned_axes, G_N_ELEMENTS(turned_axes), G_N_ELEMENTS(turned_axes), NULL, false};
-  static const SpaceKind kind = {"elementwise",      facts,   axes, G_N_ELEMENTS(axes),
-                                 G_N_ELEMENTS(axes), &turned, false};
+      "transpose", facts,        turned_axes, G_N_ELEMENTS(turned_axes), G_N_ELEMENTS(turned_axes), NULL,
+      false,       problem_fact, tried_facts};
+  static const SpaceKind kind = {"elementwise", facts, axes,         G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
+                                 &turned,       false, problem_fact, tried_facts};
   return &kind;
 }
 

@@ -30,10 +30,11 @@ static bool stores_across(const Problem *problem)
   return true;
 }
 
-#define FACTS          "generator/choose/gemm_facts.def"
-#define FACT_NAMES     const char *const gemm_fact_names
-#define FACT_ARGUMENTS const Problem *problem, const GemmAsked *asked
-#define FACT_LOCALS    const FusedGemm *gemm = gemm_of(problem->op)
+#define FACTS            "generator/choose/gemm_facts.def"
+#define FACT_NAMES       const char *const gemm_fact_names
+#define FACT_ARGUMENTS   const Problem *problem, const GemmAsked *asked
+#define FACT_LOCALS      const FusedGemm *gemm = gemm_of(problem->op)
+#define FACT_TRIED_NAMES const char *const gemm_facts_tried
 #include "generator/choose/fact_table.h"
 
 int64_t *gemm_facts(const GemmAsked *asked)
@@ -41,16 +42,7 @@ int64_t *gemm_facts(const GemmAsked *asked)
   return fact_values(asked->problem, asked);
 }
 
-int64_t gemm_fact(const GemmAsked *asked, unsigned index)
+int64_t gemm_problem_fact(const Problem *problem, unsigned index)
 {
-  const Problem *problem = asked->problem;
-  const FusedGemm *gemm = gemm_of(problem->op);
-  unsigned at = 0;
-#define FACT(name, meaning, value)                                                                           \
-  if (at++ == index) return (int64_t)(value);
-#include "generator/choose/gemm_facts.def"
-#define MODEL_FACT(name)                                                                                     \
-  if (at++ == index) return problem->gpu->model->name;
-#include "generator/choose/model_facts.def"
-  return 0;
+  return problem_fact(problem, index);
 }

@@ -13,5 +13,6 @@ typedef struct GemmAsked {
 extern const char *const gemm_fact_names[];
 /* Their values, as many. g_free. */
 int64_t *gemm_facts(const GemmAsked *asked);
-/* The value of one. */
-int64_t gemm_fact(const GemmAsked *asked, unsigned index);
+/* The value of one that is not of what is tried; and names of those that are, NULL-terminated. */
+int64_t gemm_problem_fact(const Problem *problem, unsigned index);
+extern const char *const gemm_facts_tried[];

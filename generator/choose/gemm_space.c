@@ -22,14 +22,6 @@ G_STATIC_ASSERT(offsetof(GemmCandidate, extra) == offsetof(GemmCandidate, of.val
 G_STATIC_ASSERT(offsetof(GemmCandidate, bk) == offsetof(GemmCandidate, of.values[KEYS]));
 G_STATIC_ASSERT(KEYS + GEMM_EXTRAS < TUNED_MAX_PARAMETERS); /* an entry names them all, and the walk */
 
-/* Facts of the variant's rows and instructions. */
-static const char *const tried[] = {"m", "bounded", "warpgroups", "reads", NULL};
-
-static int64_t fact(const Problem *problem, unsigned index)
-{
-  return gemm_fact(&(GemmAsked){.problem = problem}, index);
-}
-
 const SpaceKind *space_kind_gemm(void)
 {
   static const SpaceKind kind = {"gemm gemm_blocks gemm_dual gemm_dual_swapped gemm_narrow",
@@ -39,8 +31,8 @@ const SpaceKind *space_kind_gemm(void)
                                  KEYS,
                                  &gemv_kind,
                                  .late = true,
-                                 .fact = fact,
-                                 .tried = tried};
+                                 .fact = gemm_problem_fact,
+                                 .tried = gemm_facts_tried};
   return &kind;
 }
 

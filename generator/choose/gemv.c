@@ -1,10 +1,11 @@
 #include "generator/choose/gemv.h"
 #include "ir/resources.h"
 
-#define FACTS          "generator/choose/gemv_facts.def"
-#define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, const GemvAsked *asked
-#define FACT_LOCALS    const FusedGemm *gemm = gemm_of(problem->op)
+#define FACTS            "generator/choose/gemv_facts.def"
+#define FACT_NAMES       static const char *const facts
+#define FACT_TRIED_NAMES static const char *const tried_facts
+#define FACT_ARGUMENTS   const Problem *problem, const GemvAsked *asked
+#define FACT_LOCALS      const FusedGemm *gemm = gemm_of(problem->op)
 #include "generator/choose/fact_table.h"
 
 static const Axis axes[] = {{"bm"}, {"bn"}, {"bk"}, {"threads"}, {"rows"}, {"split_k"}};
@@ -14,7 +15,9 @@ const SpaceKind gemv_kind = {"gemv_rows gemv_columns gemv_few gemv_split",
                              G_N_ELEMENTS(axes),
                              G_N_ELEMENTS(axes),
                              NULL,
-                             false};
+                             false,
+                             problem_fact,
+                             tried_facts};
 
 int64_t *gemv_facts(const Problem *problem, const GemvAsked *asked)
 {

@@ -113,9 +113,17 @@ bool choose_require_at_least(const Problem *problem, Choice *choice, const Symbo
   return require_bound(problem, choice, expression, SYMBOLIC_GE, minimum);
 }
 
+/* The kernel may take it for granted. */
+static void know_align(const Problem *problem, Choice *choice, const GraphTensor *tensor, unsigned align)
+{
+  if (choice_align(choice, tensor) >= align) return;
+  ChoiceAlign *known = arena_new_object(problem->arena, ChoiceAlign);
+  *known = (ChoiceAlign){tensor, align, choice->aligned};
+  choice->aligned = known;
+}
+
 bool choose_require_align(const Problem *problem, Choice *choice, const GraphTensor *tensor, unsigned align)
 {
-  choice->align = align;
   if (tensor->align >= align) return true;
   /* a view's address is that of the tensor, whose name it has, and what lies before it */
   if (tensor->begins && align > number_bytes_of(tensor->type, 1) &&
@@ -130,6 +138,7 @@ bool choose_require_align(const Problem *problem, Choice *choice, const GraphTen
   case SYMBOLIC_UNDECIDED:
     if (!requires(choice->guard, condition)) require(problem, choice, condition);
   }
+  know_align(problem, choice, tensor, align);
   return true;
 }
 

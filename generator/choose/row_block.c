@@ -2,9 +2,10 @@
 #include "generator/choose/contest.h"
 #include "generator/choose/row.h"
 
-#define FACTS          "generator/choose/row_block_facts.def"
-#define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, const RowAsked *asked
+#define FACTS            "generator/choose/row_block_facts.def"
+#define FACT_NAMES       static const char *const facts
+#define FACT_TRIED_NAMES static const char *const tried_facts
+#define FACT_ARGUMENTS   const Problem *problem, const RowAsked *asked
 #define FACT_LOCALS
 #include "generator/choose/fact_table.h"
 
@@ -13,7 +14,9 @@ const SpaceKind row_block_kind = {.templates = "row_parts row_scan",
                                   .facts = facts,
                                   .axes = axes,
                                   .n_axes = G_N_ELEMENTS(axes),
-                                  .n_keys = G_N_ELEMENTS(axes)};
+                                  .n_keys = G_N_ELEMENTS(axes),
+                                  .fact = problem_fact,
+                                  .tried = tried_facts};
 
 bool choose_row_block(Chooser *chooser, Choice *choice, RowAsked asked)
 {

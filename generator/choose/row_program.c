@@ -52,15 +52,17 @@ static bool is_budgeted(const Problem *problem)
   return problem->options && problem->options->sm_budget;
 }
 
-#define FACTS          "generator/choose/row_facts.def"
-#define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, const Tried *tried
+#define FACTS            "generator/choose/row_facts.def"
+#define FACT_NAMES       static const char *const facts
+#define FACT_TRIED_NAMES static const char *const tried_facts
+#define FACT_ARGUMENTS   const Problem *problem, const Tried *tried
 #define FACT_LOCALS
 #include "generator/choose/fact_table.h"
 
 const SpaceKind *space_kind_row(void)
 {
-  static const SpaceKind kind = {"row", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes), NULL, true};
+  static const SpaceKind kind = {"row", facts, axes,         G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
+                                 NULL,  true,  problem_fact, tried_facts};
   return &kind;
 }
 

@@ -35,13 +35,21 @@ static bool same_parameters(const Choice *a, const Choice *b)
   return true;
 }
 
+/* Does `b` know of each tensor as much as `a`? */
+static bool aligned_alike(const Choice *a, const Choice *b)
+{
+  for (const ChoiceAlign *known = a->aligned; known; known = known->next)
+    if (choice_align(a, known->tensor) != choice_align(b, known->tensor)) return false;
+  return true;
+}
+
 /* The same kernel but for what it may know of sizes. */
 static bool same_kernel(const Choice *a, const Choice *b)
 {
-  return g_str_equal(a->template_name, b->template_name) && same_parameters(a, b) && a->align == b->align &&
-         a->ragged == b->ragged && a->keep_a == b->keep_a && !a->direct == !b->direct &&
-         a->alone == b->alone && a->narrow == b->narrow && a->vector == b->vector &&
-         assumes_multiples(a, b) && assumes_multiples(b, a);
+  return g_str_equal(a->template_name, b->template_name) && same_parameters(a, b) && aligned_alike(a, b) &&
+         aligned_alike(b, a) && a->ragged == b->ragged && a->single == b->single && a->keep_a == b->keep_a &&
+         !a->direct == !b->direct && a->alone == b->alone && a->narrow == b->narrow &&
+         a->vector == b->vector && assumes_multiples(a, b) && assumes_multiples(b, a);
 }
 
 /* Leaves `choice` only what holds for `other` too. */

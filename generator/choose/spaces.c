@@ -85,7 +85,6 @@ int space_fact(const SpaceKind *kind, const IrExpr *leaf)
 
 typedef struct Asking {
   Space *space;
-  const IrParameter *parameter;
   GError **error;
   bool failed;
 } Asking;
@@ -96,28 +95,25 @@ static void check_fact(const IrExpr *leaf, void *data)
   const SpaceKind *kind = asking->space->kind;
   if (asking->failed || (leaf->kind != EXPR_DIM && leaf->kind != EXPR_FIELD)) return;
   bool model = leaf->kind == EXPR_DIM && !strcmp(leaf->name, "model"); /* the field is looked at by itself */
-  bool tried = kind->tried && g_strv_contains(kind->tried, leaf->name);
-  if (kind->fact && !tried && (model || space_fact(kind, leaf) >= 0)) return;
+  bool tried = g_strv_contains(kind->tried, leaf->name);
+  if (!tried && (model || space_fact(kind, leaf) >= 0)) return;
   asking->failed = true;
   const char *nearest = nearest_name(leaf->name, kind->facts);
-  g_autofree char *hint = nearest && !tried ? g_strdup_printf("did you mean `%s`?", nearest) : NULL;
-  if (kind->fact)
-    error_set(asking->error, ERROR_INPUT, &leaf->mark, "condition", hint,
-              tried ? "`%s` is a fact of what is tried, which a condition does not know"
-                    : "`%s` is no fact that choosing knows",
-              leaf->name);
-  else
-    error_set(
-        asking->error, ERROR_UNSUPPORTED, &leaf->mark, "condition", "ask for the fact in its `try` lines",
-        "the condition of `%s` asks for a fact: of products alone it is heeded", asking->parameter->name);
+  g_autofree char *hint = tried     ? g_strdup("ask for the fact in its `try` lines")
+                          : nearest ? g_strdup_printf("did you mean `%s`?", nearest)
+                                    : NULL;
+  error_set(asking->error, ERROR_INPUT, &leaf->mark, "condition", hint,
+            tried ? "`%s` is a fact of what is tried, which a condition does not know"
+                  : "`%s` is no fact that choosing knows",
+            leaf->name);
 }
 
 static bool check_conditions(Space *space, GError **error)
 {
   Asking asking = {.space = space, .error = error};
   for (unsigned i = 0; i < space->head->n_parameters && !asking.failed; i++) {
-    asking.parameter = &space->head->parameters[i];
-    if (asking.parameter->condition) ir_expr_visit(asking.parameter->condition, check_fact, &asking);
+    const IrExpr *condition = space->head->parameters[i].condition;
+    if (condition) ir_expr_visit(condition, check_fact, &asking);
   }
   return !asking.failed;
 }

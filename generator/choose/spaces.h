@@ -24,8 +24,8 @@ typedef struct SpaceKind {  /* what a family's chooser knows of the spaces of it
   unsigned n_axes, n_keys;
   const struct SpaceKind *next; /* of the family's other templates; NULL: there are none */
   bool late; /* what --set asks for is put into what was chosen; else it is heeded where it is tried */
-  /* A fact that conditions of parameters may ask, whatever is tried; NULL: they ask for none. `tried`: facts of what is
-   * tried, which they cannot ask, NULL-terminated. */
+  /* A fact that conditions of parameters may ask, whatever is tried. `tried`: facts of what is tried, which they cannot ask,
+   * NULL-terminated. */
   int64_t (*fact)(const struct Problem *problem, unsigned index);
   const char *const *tried;
 } SpaceKind;

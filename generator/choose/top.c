@@ -8,16 +8,18 @@
 #define ELEMENT_BITS 16 /* in a key of one word, with PLACE_BITS of its place and one of its sign */
 #define PLACE_BITS   15
 
-#define FACTS          "generator/choose/top_facts.def"
-#define FACT_NAMES     static const char *const facts
-#define FACT_ARGUMENTS const Problem *problem, NumberType key
-#define FACT_LOCALS    const FusedTop *top = top_of(problem->op)
+#define FACTS            "generator/choose/top_facts.def"
+#define FACT_NAMES       static const char *const facts
+#define FACT_TRIED_NAMES static const char *const tried_facts
+#define FACT_ARGUMENTS   const Problem *problem, NumberType key
+#define FACT_LOCALS      const FusedTop *top = top_of(problem->op)
 #include "generator/choose/fact_table.h"
 
 const SpaceKind *space_kind_top(void)
 {
   static const Axis axes[] = {{"keep"}, {"whole"}, {"cols"}, {"threads"}, {"rows"}, {"survivors"}};
-  static const SpaceKind kind = {"row_top", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes), NULL, false};
+  static const SpaceKind kind = {"row_top", facts, axes,         G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
+                                 NULL,      false, problem_fact, tried_facts};
   return &kind;
 }
 

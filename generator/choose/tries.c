@@ -33,6 +33,8 @@ typedef struct Line {
   unsigned slots[4], n;
   unsigned given; /* parameters that have values before this line */
   const Code *values, *high, *step, *condition, *most;
+  const Code
+      *kept[4]; /* what the template says of values but the default; NULL: nothing that is known here */
 } Line;
 
 typedef struct Block {
@@ -256,6 +258,34 @@ static void give(Resolving *at, Block *block, const IrTryLine *source, Line *lin
   }
 }
 
+typedef struct Asking {
+  const Resolving *at;
+  bool known;
+} Asking;
+
+static void ask_given(const IrExpr *leaf, void *data)
+{
+  Asking *asking = data;
+  unsigned index;
+  if (leaf->kind == EXPR_PARAMETER && parameter_index(asking->at->tries->head, leaf->name, &index))
+    asking->known &= is_given(asking->at->block, index);
+}
+
+/* Conditions of the line's parameters that ask for facts and for what lines gave: what is against them is not tried, so that
+ * `most` does not count it. Others are for whoever takes what was tried. */
+static bool resolve_kept(const Resolving *at, const IrTryLine *source, Line *line)
+{
+  g_autoptr(GHashTable) none = g_hash_table_new(g_str_hash, g_str_equal);
+  const Resolving facts = {at->tries, none, at->error, at->block};
+  for (unsigned i = 0; source->kind == TRY_VALUES && i < source->n; i++) {
+    const IrExpr *condition = at->tries->head->parameters[line->slots[i]].condition;
+    Asking asking = {at, condition != NULL};
+    if (condition) ir_expr_visit(condition, ask_given, &asking);
+    if (asking.known && !resolve_clause(&facts, condition, &line->kept[i])) return false;
+  }
+  return true;
+}
+
 static bool resolve_line(Resolving *at, Block *block, const IrTryLine *source, Line *line)
 {
   const IrExpr *values = source->values;
@@ -267,7 +297,7 @@ static bool resolve_line(Resolving *at, Block *block, const IrTryLine *source, L
     return false;
   give(at, block, source, line); /* the condition is of the values that the line gives */
   return resolve_clause(at, source->condition, &line->condition) &&
-         resolve_clause(at, source->most, &line->most);
+         resolve_clause(at, source->most, &line->most) && resolve_kept(at, source, line);
 }
 
 static bool resolve_block(Tries *tries, const IrTry *source, Block *block, GError **error)
@@ -378,6 +408,15 @@ static bool holds(Walk *walk, const Code *condition)
   return !condition || (computes(walk, condition, &value) && value);
 }
 
+static bool keeps(Walk *walk, const Line *line)
+{
+  for (unsigned i = 0; i < line->n; i++)
+    if (line->kept[i] && walk->slots[line->slots[i]] != default_of(walk->head, line->slots[i]) &&
+        !holds(walk, line->kept[i]))
+      return false;
+  return true;
+}
+
 static void walk_from(Walk *walk, unsigned first);
 
 /* The line's parameters have values: goes on with them; false: enough were tried. */
@@ -385,7 +424,7 @@ static bool go_on(Walk *walk, const Line *line, unsigned *tried)
 {
   int64_t most;
   walk->line = line;
-  if (!holds(walk, line->condition)) return true;
+  if (!holds(walk, line->condition) || !keeps(walk, line)) return true;
   if (line->most && (!computes(walk, line->most, &most) || *tried >= most)) return false;
   ++*tried;
   walk_from(walk, (unsigned)(line - walk->block->lines) + 1);

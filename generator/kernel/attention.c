@@ -23,7 +23,7 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Atten
   IrValue *value = build->kernel->parameters[parameter];
   const GraphTensor *tensor = build->op->inputs[operand->input].tensor;
   static const char *const hints[RANK] = {"batch", "head", "row", "element"};
-  value->type.align = MAX(tensor->align, build->choice->align);
+  value->type.align = choice_align(build->choice, tensor);
   for (unsigned d = 0; d < RANK; d++) {
     char *hint = arena_printf(module->arena, "%s_%s", value->name, page && !d ? "page" : hints[d]);
     const Symbolic *stride = page && !d ? page : operand->strides[d];

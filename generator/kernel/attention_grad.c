@@ -31,7 +31,7 @@ static void describe_operand(KernelBuild *build, unsigned parameter, unsigned in
   static const char *const hints[GRAD_DIMS] = {"batch", "head", "group", "row", "key", "", ""};
   bool keys = parameter == KEYS || parameter == VALUES;
   unsigned n = 0;
-  value->type.align = MAX(from->tensor->align, build->choice->align);
+  value->type.align = choice_align(build->choice, from->tensor);
   for (unsigned d = 0; d < GRAD_DIMS; d++) {
     if (!lies_along(d, keys)) continue;
     char *hint = arena_printf(module->arena, "%s_%s", value->name, hints[d]);

@@ -51,3 +51,10 @@ int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise)
   const ChoiceParameter *parameter = choice_parameter(choice, name);
   return parameter ? parameter->integer : otherwise;
 }
+
+unsigned choice_align(const Choice *choice, const GraphTensor *tensor)
+{
+  for (const ChoiceAlign *known = choice->aligned; known; known = known->next)
+    if (known->tensor == tensor) return MAX(tensor->align, known->align);
+  return tensor->align;
+}

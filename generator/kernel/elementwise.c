@@ -32,7 +32,8 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   IrOp *op = value->value->def;
   bool ragged = along && body->place.ragged;
   ir_attribute_set(op, ATTR_WHERE, ragged ? body->place.elements : body->place.inside);
-  if (along) ir_attribute_set(op, ATTR_ALIGNED, ir_int(module, ragged ? 1 : body->place.vector));
+  bool single = ragged || choice_reads_single(scope->build->choice, input);
+  if (along) ir_attribute_set(op, ATTR_ALIGNED, ir_int(module, single ? 1 : body->place.vector));
   return value;
 }
 

@@ -397,7 +397,7 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
   IrModule *module = build->module;
   unsigned lead = MAX(1, gemm_of(op)->n_batch);
   IrExpr *rows = value->type.dims[1], *columns = value->type.dims[2];
-  value->type.align = MAX(tensor->align, build->choice->align);
+  value->type.align = choice_align(build->choice, tensor);
   value->type.rank = lead + 2;
   for (unsigned d = 0; d < lead + 2; d++) {
     const Symbolic *stride = d == lead ? row : d > lead ? column : NULL;

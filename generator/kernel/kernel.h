@@ -18,6 +18,13 @@ typedef struct Assumption {
   int64_t multiple, maximum;
 } Assumption;
 
+/* A tensor's address is a multiple of so many bytes, as the guard has checked. */
+typedef struct ChoiceAlign {
+  const GraphTensor *tensor;
+  unsigned align;
+  const struct ChoiceAlign *next;
+} ChoiceAlign;
+
 typedef struct ChoiceParameter {
   const char *name;
   IrExprKind kind; /* EXPR_INT, EXPR_FLOAT, EXPR_NAME (types too) */
@@ -38,7 +45,8 @@ typedef struct Choice {
   unsigned n_assumptions;
   const FusedOperator *direct; /* GEMM: it reads operands as they lie, which others read copies of; NULL: the
                                   fused operator itself */
-  unsigned align;              /* bytes every tensor's address is a multiple of; 0: what the graph says */
+  const ChoiceAlign
+      *aligned; /* tensors of which more is known than the graph says; of one the first counts */
   bool
       bytes; /* 8-bit floats are read and written as bytes, which steps convert: the GPU has no instruction */
   bool group;   /* GEMM: by TMA copies and warpgroup MMAs */
@@ -46,12 +54,13 @@ typedef struct Choice {
   bool exact;   /* dry runs of it count registers, too: all passes are run, of a kernel that is verified */
   bool alone;   /* it gains nothing from starting while the launch before it runs */
   bool overlap; /* other launches of the plan may run beside it */
-  unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
-  unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
-  bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
-  bool narrow;           /* ELEMENTWISE: 32 bits hold all indices, as the guard has checked */
-  const char *apart;     /* a parameter: who forces it means a variant whose template has it; NULL: none */
-  unsigned stages;       /* for people */
+  unsigned kernel_of; /* position of the variant whose kernel it launches: its own, or an earlier one */
+  unsigned vector;    /* ELEMENTWISE: outputs a thread takes at once */
+  bool ragged;        /* of a row; the last of a row may be fewer, and inputs lie anywhere */
+  uint64_t single;   /* ELEMENTWISE: bit per input whose elements are read one by one, whatever `vector` is */
+  bool narrow;       /* ELEMENTWISE: 32 bits hold all indices, as the guard has checked */
+  const char *apart; /* a parameter: who forces it means a variant whose template has it; NULL: none */
+  unsigned stages;   /* for people */
   const char *tile_text; /* for people */
 } Choice;
 
@@ -61,6 +70,13 @@ void choice_set_own(Choice *choice, const char *name, int64_t value);
 void choice_set_own_name(Choice *choice, const char *name, const char *value);
 void choice_set_float(Choice *choice, const char *name, double value);
 void choice_set_name(Choice *choice, const char *name, const char *value);
+/* Are the input's elements read one by one? */
+static inline bool choice_reads_single(const Choice *choice, unsigned input)
+{
+  return input < CHAR_BIT * sizeof choice->single && (choice->single >> input & 1);
+}
+/* Bytes that the tensor's address is a multiple of, by the graph or the guard. */
+unsigned choice_align(const Choice *choice, const GraphTensor *tensor);
 const ChoiceParameter *choice_parameter(const Choice *choice, const char *name);
 /* An integer parameter's value, or `otherwise` if the choice has no such parameter. */
 int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);

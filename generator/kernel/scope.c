@@ -164,7 +164,7 @@ static void describe_tensor(KernelBuild *build, IrType *type, const char *name, 
   type->count = 1;
   type->element = tensor->type;
   type->rank = rank;
-  type->align = MAX(tensor->align, build->choice->align);
+  type->align = choice_align(build->choice, tensor);
   for (unsigned d = 0; d < rank; d++) {
     bool broadcast = symbolic_equals(strides[d], 0);
     char *hint = arena_printf(build->module->arena, "%s_stride%u", name, d);

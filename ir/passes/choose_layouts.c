@@ -314,11 +314,14 @@ static const IrType *accessed_here(const Placement *placement, const IrOp *op)
   return here ? &value->type : NULL;
 }
 
-/* Does the mask of an access differ from element to element? Then they go one by one, whoever has them. */
+/* Do its elements go one by one, whoever has them? Because it says so (`aligned 1`), or its mask differs from element to
+ * element. */
 static bool goes_singly(const IrOp *op, const IrType *tile)
 {
   const IrExpr *where = ir_attribute_value(op, ATTR_WHERE);
-  if ((op->code != OP_GATHER && op->code != OP_SCATTER) || !where || where->kind != EXPR_VALUE) return false;
+  if (op->code != OP_GATHER && op->code != OP_SCATTER) return false;
+  if (ir_attribute_int(op, ATTR_ALIGNED, 0) == 1) return true;
+  if (!where || where->kind != EXPR_VALUE) return false;
   const IrType *mask = &where->value->type;
   return mask->kind == TYPE_TILE && mask->rank == tile->rank &&
          ir_tile_extent(mask, mask->rank - 1) == ir_tile_extent(tile, tile->rank - 1);

@@ -12,7 +12,7 @@
 #include "symbolic/symbolic.h"
 #include <jansson.h>
 
-#define PLAN_VERSION      2 /* the newest that is read; what needs no more than an older one is written in that */
+#define PLAN_VERSION      3 /* the newest that is read; what needs no more than an older one is written in that */
 #define PLAN_MAX_BOX      256 /* elements along a side of a tensor map's box */
 #define PLAN_MAX_RANK     9   /* a fused operator's iteration space: GRAPH_MAX_RANK + 1 */
 #define PLAN_MAX_VARIANTS 40

@@ -6,6 +6,7 @@
 
 typedef struct {
   Plan *plan;
+  int64_t version; /* that the plan says */
   GError **error;
 } Reader;
 
@@ -172,11 +173,20 @@ static bool read_symbol(Reader *reader, Node *node, void *data)
   return FINISH(reader, node, "name", "min", "max", "multiple");
 }
 
+/* A key that the version which the plan says does not have. */
+static bool is_of_version(Reader *reader, Node *mapping, const char *key, int64_t least)
+{
+  Node *node = reader->version < least ? node_get(mapping, key) : NULL;
+  return !node || refuse(reader, node, "version", "`%s` is of version %d of the format, not %d", key,
+                         (int)least, (int)reader->version);
+}
+
 /* An output in the memory of an input, which stands before it. */
 static bool get_memory(Reader *reader, Node *mapping, const PlanTensor **tensor)
 {
   const char *name;
-  if (!get_text(reader, mapping, "in_place", false, &name)) return false;
+  if (!is_of_version(reader, mapping, "in_place", 3) || !get_text(reader, mapping, "in_place", false, &name))
+    return false;
   *tensor = name ? plan_tensor(reader->plan, name) : NULL;
   return !name || (*tensor && (*tensor)->kind == PLAN_INPUT) ||
          refuse(reader, node_get(mapping, "in_place"), "undefined-tensor", "`%s` is no input before it",
@@ -206,7 +216,7 @@ static bool read_tensor(Reader *reader, Node *node, void *data)
       !get_unsigned(reader, node, "align", &tensor->align) ||
       !get_text(reader, node, "file", false, &tensor->file) ||
       !get_expression(reader, node, "offset", false, &tensor->offset) ||
-      !get_memory(reader, node, &tensor->memory) ||
+      !get_memory(reader, node, &tensor->memory) || !is_of_version(reader, node, "stacks", 2) ||
       (node_get(node, "stacks") && !read_each(reader, node, "stacks", read_part, tensor)) ||
       (node_get(node, "stays") && !node_boolean(node_get(node, "stays"), &tensor->stays, reader->error)) ||
       (node_get(node, "zero") && !node_boolean(node_get(node, "zero"), &tensor->zero, reader->error)))
@@ -366,6 +376,7 @@ static bool read_launch(Reader *reader, Node *node, void *data)
   const char *name;
   if (!get_text(reader, node, "name", true, &name)) return false;
   PlanLaunch *launch = plan_add_launch(reader->plan, name);
+  if (!is_of_version(reader, node, "like", 2)) return false;
   if (node_get(node, "like"))
     return read_each(reader, node, "depends_on", read_edge, launch) &&
            read_each(reader, node, "zero", read_region, launch) && read_like(reader, node, launch) &&
@@ -400,15 +411,14 @@ static bool read_workspace(Reader *reader, Node *node)
 
 static bool read_root(Reader *reader, Node *root)
 {
-  int64_t version;
   if (!node_kind_is(root, NODE_MAPPING, "a plan", reader->error)) return false;
   Node *node = node_require(root, "version", reader->error);
-  if (!node || !node_integer(node, &version, reader->error)) return false;
-  if (version < 1 || version > PLAN_VERSION) {
+  if (!node || !node_integer(node, &reader->version, reader->error)) return false;
+  if (reader->version < 1 || reader->version > PLAN_VERSION) {
     error_add(reader->error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "version", NULL,
               "version %" G_GINT64_FORMAT
               " of the format is not supported: this program reads versions 1 to %d",
-              version, PLAN_VERSION);
+              reader->version, PLAN_VERSION);
     return false;
   }
   bool ok = get_text(reader, root, "name", true, &reader->plan->name);
@@ -426,7 +436,7 @@ Plan *plan_read(Source *source, GError **error)
   if (!document) return NULL;
   GError *local = NULL;
   g_autoptr(Plan) plan = plan_new("", "", "", "");
-  Reader reader = {plan, &local};
+  Reader reader = {plan, 0, &local};
   Node *root = document_root(document);
   if (read_root(&reader, root) && plan_check_at(plan, &root->mark, &local)) return g_steal_pointer(&plan);
   g_propagate_error(error, local);

@@ -181,10 +181,10 @@ json_t *plan_to_json(const Plan *plan)
       g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
   int version = 1; /* who reads the first one only reads what has no more than it */
   for (unsigned i = 0; i < plan->n_tensors; i++)
-    if (plan->tensors[i]->n_stacks) version = PLAN_VERSION;
+    version = MAX(version, plan->tensors[i]->memory ? 3 : plan->tensors[i]->n_stacks ? 2 : 1);
   for (unsigned i = 0; i < plan->n_launches; i++) {
     json_t *launch = launch_json(plan, plan->launches[i], firsts);
-    if (json_object_get(launch, "like")) version = PLAN_VERSION;
+    if (json_object_get(launch, "like")) version = MAX(version, 2);
     json_array_append_new(launches, launch);
   }
   json_t *gpu = json_pack("{s:s, s:s, s:s}", "name", plan->gpu_name, "target", plan->gpu_target, "hash",

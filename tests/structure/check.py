@@ -337,6 +337,21 @@ def check_bytes(files):
         yield LISTED_BYTES, at, f"{name} asks no more"
 
 
+MODEL_ROW = re.compile(r"^MODEL\(\w+, (\w+),")
+
+
+def check_model(files):
+    """Each constant of the cost model is asked for, by C (model->NAME) or by what a template tries (model.NAME)."""
+    asked = set()
+    for name in files:
+        if name.startswith(("generator/", "ir/", "measure/", "backends/")) and is_c(name) or name.startswith("templates/"):
+            asked.update(re.findall(r"(?:->|\bmodel\.)(\w+)", (root / name).read_text(encoding="utf-8")))
+    for number, line in enumerate(lines("adl/model.def"), 1):
+        row = MODEL_ROW.match(line)
+        if row and row.group(1) not in asked:
+            yield "adl/model.def", number, f"nobody asks for {row.group(1)}"
+
+
 CHECKS = {name[len("check_"):]: check for name, check in list(globals().items()) if name.startswith("check_")}
 
 faults = 0

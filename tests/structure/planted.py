@@ -3,7 +3,7 @@
 
 A tree of a few files for each check. For `numbers` one with numbers that no list names, in every way that C spells them, and
 one with numbers that its list names, that are small, or that are no numbers at all; for `families` one that asks in every way
-which family an operator is of, and one of the family's own; for `synchronisation` passes that name it and do not say so. The check must report the first, an entry that is out of date,
+which family an operator is of, and one of the family's own; for `synchronisation` passes that name it and do not say so; for `model` a constant that nobody asks for. The check must report the first, an entry that is out of date,
 and nothing else."""
 import pathlib
 import subprocess
@@ -84,6 +84,15 @@ SYNCHRONISATION_WANTED = [
     (LISTED, 5, "ir/passes/gone.c names no")]
 
 
+MODEL = {
+    "adl/model.def": 'MODEL(COUNT, by_c, "rows")\nMODEL(COUNT, by_text, "rows")\nMODEL(COUNT, unused, "rows")\n',
+    "generator/choose/asks.c": "int f(const Gpu *gpu) { return gpu->model->by_c; }\n",
+    "templates/asks.ir": "try {\n  rows = model.by_text\n}\n",
+    "docs/adl.md": "model.unused\n",
+}
+MODEL_WANTED = [("adl/model.def", 3, "nobody asks for unused")]
+
+
 def check(name, files, faults):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -103,3 +112,4 @@ check("numbers", NUMBERS, NUMBERS_WANTED)
 check("bytes", BYTES, BYTES_WANTED)
 check("families", FAMILIES, FAMILIES_WANTED)
 check("synchronisation", SYNCHRONISATION, SYNCHRONISATION_WANTED)
+check("model", MODEL, MODEL_WANTED)

@@ -104,7 +104,7 @@ static void test_divisors(void **state)
 static void test_refused(void **state)
 {
   static const char *const changes[][3] = {
-      {"\"version\": 1", "\"version\": 3", "version 3"},
+      {"\"version\": 1", "\"version\": 4", "version 4"},
       {"\"kernel\": \"gemm_b\"", "\"kernle\": \"gemm_b\"", "missing key `kernel`"},
       {"\"tensor\": \"x\"", "\"tensor\": \"z\"", "tensor `z` is not defined"},
       {"\"ceil_div(M, 128)\"", "\"ceil_div(Q, 128)\"", "symbol `Q` is not declared"},
@@ -194,6 +194,7 @@ static void test_like_refused(void **state)
       {"\"x\": \"h2\"", "\"x\": \"h3\"", "tensor `h3` is not defined"},
       {"\"x\": \"h2\"", "\"z\": \"h2\"", "tensor `z` is not defined"},
       {"\"tensors\": {", "\"tensor\": {", "missing key `tensors`"},
+      {"\"version\": 2", "\"version\": 1", "`like` is of version 2 of the format, not 1"},
   };
   g_autoptr(Plan) plan = example_twice();
   g_autofree char *text = plan_text(plan);
@@ -209,12 +210,36 @@ static void test_like_refused(void **state)
   }
 }
 
+/* An output in an input's memory: version 3, which alone has the key. */
+static void test_in_place(void **state)
+{
+  static const char *const older[] = {"\"version\": 1", "\"version\": 2"};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Plan) plan = example();
+  ((PlanTensor *)plan_tensor(plan, "/y 1"))->memory = plan_tensor(plan, "x");
+  g_autofree char *text = plan_text(plan);
+  g_autoptr(Source) source = source_new("plan.json", text, strlen(text));
+  g_autoptr(Plan) again = plan_read(source, &error);
+  if (!again) fail_msg("%s", error->message);
+  assert_ptr_equal(plan_tensor(again, "/y 1")->memory, plan_tensor(again, "x"));
+  g_auto(GStrv) parts = g_strsplit(text, "\"version\": 3", 2);
+  assert_non_null(parts[1]);
+  for (unsigned i = 0; i < G_N_ELEMENTS(older); i++) {
+    g_autofree char *changed = g_strjoin(older[i], parts[0], parts[1], NULL);
+    g_autoptr(Source) old = source_new("plan.json", changed, strlen(changed));
+    g_autoptr(GError) refused = NULL;
+    assert_null(plan_read(old, &refused));
+    g_autofree char *message = error_to_text(refused, false);
+    assert_non_null(strstr(message, "`in_place` is of version 3 of the format"));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_evaluation), cmocka_unit_test(test_divisors),
       cmocka_unit_test(test_refused),      cmocka_unit_test(test_like),       cmocka_unit_test(test_unlike),
-      cmocka_unit_test(test_like_refused),
+      cmocka_unit_test(test_like_refused), cmocka_unit_test(test_in_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

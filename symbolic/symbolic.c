@@ -171,8 +171,7 @@ static bool combine(Arena *arena, SymbolicKind kind, const Symbolic *x, const Sy
 static Polynomial polynomial_of(Arena *arena, const Symbolic *expression)
 {
   Polynomial polynomial;
-  bool sum = expression->kind == SYMBOLIC_ADD || expression->kind == SYMBOLIC_SUB;
-  if ((sum || expression->kind == SYMBOLIC_MUL) &&
+  if ((expression->kind == SYMBOLIC_ADD || expression->kind == SYMBOLIC_MUL) &&
       combine(arena, expression->kind, expression->a, expression->b, &polynomial))
     return polynomial;
   single(arena, expression, &polynomial);

@@ -57,9 +57,7 @@ static bool is_negative_term(const Symbolic *x)
 {
   for (; x->kind == SYMBOLIC_MUL; x = x->a) {
     SymbolicKind factor = x->b->kind;
-    if (factor == SYMBOLIC_CONSTANT || factor == SYMBOLIC_ADD || factor == SYMBOLIC_SUB ||
-        factor == SYMBOLIC_MUL)
-      return false;
+    if (factor == SYMBOLIC_CONSTANT || factor == SYMBOLIC_ADD || factor == SYMBOLIC_MUL) return false;
   }
   return x->kind == SYMBOLIC_CONSTANT && x->value < 0 && x->value != INT64_MIN;
 }

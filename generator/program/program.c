@@ -101,7 +101,6 @@ const Symbolic *program_step(const Program *program, const Symbolic *expression,
   const Symbolic *a, *b;
   switch ((unsigned)expression->kind) {
   case SYMBOLIC_ADD:
-  case SYMBOLIC_SUB:
     a = program_step(program, expression->a, axis);
     b = program_step(program, expression->b, axis);
     return a && b ? symbolic_binary(arena, expression->kind, a, b) : NULL;

@@ -595,10 +595,17 @@ static bool place_products(Placement *placement)
     if (other && ir_mechanism_of(other) == ir_mechanism_of(op)) continue;
     const Layout *layout = other ? NULL : place_accumulator(placement, op);
     if (!layout) {
-      error_set(error, ERROR_UNSUPPORTED, &op->mark, "tile-layout", NULL,
-                other ? "products of two kinds add to this sum: %s and %s"
-                      : "the accumulator cannot be spread over the warps of its product",
-                other ? ir_mechanism_of(other)->label : "", ir_mechanism_of(op)->label);
+      if (other)
+        error_set(error, ERROR_UNSUPPORTED, &op->mark, "tile-layout", NULL,
+                  "products of two kinds add to this sum: %s and %s", ir_mechanism_of(other)->label,
+                  ir_mechanism_of(op)->label);
+      else
+        error_set(error, ERROR_UNSUPPORTED, &op->mark, "tile-layout",
+                  "extents that are powers of two; `align 16` and `multiple` of the tensors, where they "
+                  "hold, let other "
+                  "mechanisms take the product",
+                  "the threads of %s cannot share a sum of %d x %d", ir_mechanism_of(op)->label,
+                  (int)ir_tile_extent(&sum->type, 0), (int)ir_tile_extent(&sum->type, 1));
       return false;
     }
     if (!check_threads(placement, op)) return false;

@@ -4,16 +4,66 @@
 #include "ir/mechanism.h"
 #include <string.h>
 
+/* Does the expression follow from the value, or (value: NULL) from the block's place in the cluster? What a variable holds may. */
 static bool depends_on(const IrExpr *expr, const IrValue *value)
 {
+  if (!value && expr->kind == EXPR_CALL && !strcmp(expr->name, "cluster_rank")) return true;
   if (expr->kind == EXPR_VALUE) {
-    if (expr->value == value) return true;
+    if (expr->value == value || expr->value->variable) return true;
     const IrOp *def = expr->value->def;
-    return def && def->code == OP_LET && depends_on(def->operands[0], value);
+    for (unsigned i = 0; def && i < def->n_operands; i++)
+      if (depends_on(def->operands[i], value)) return true;
+    return false;
   }
   for (unsigned i = 0; i < expr->n; i++)
     if (depends_on(expr->items[i], value)) return true;
   return false;
+}
+
+typedef struct {
+  const IrValue *value;
+  bool found;
+} Leaving;
+
+static bool enters_by(const IrOp *op, const IrValue *value);
+
+/* An op that leaves a loop, and what decides that it is come to. */
+static void find_leaving(IrOp *op, void *data)
+{
+  Leaving *leaving = data;
+  if (op->code == OP_BREAK_IF) leaving->found = leaving->found || enters_by(op, leaving->value);
+}
+
+static bool operands_depend(const IrOp *op, const IrValue *value)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    if (depends_on(op->operands[i], value)) return true;
+  return false;
+}
+
+/* Does it follow from the value whether a break_if leaves: by its own condition or those around it in the loop? */
+static bool enters_by(const IrOp *op, const IrValue *value)
+{
+  for (; op && (op->code == OP_BREAK_IF || op->code == OP_IF); op = op->parent->owner)
+    if (operands_depend(op, value)) return true;
+  return false;
+}
+
+/* Does it follow from the value how often the fill runs: by the loops and conditions around it? */
+static bool runs_by(const IrOp *fill, const IrValue *value)
+{
+  Leaving leaving = {value, false};
+  for (const IrOp *op = fill->parent->owner; op && op->code != OP_TILES; op = op->parent->owner) {
+    bool loop = op->code == OP_FOR || op->code == OP_LOOP;
+    if ((loop || op->code == OP_IF) && operands_depend(op, value)) return true;
+    if (loop) ir_region_visit(op->regions[0], find_leaving, &leaving);
+  }
+  return leaving.found;
+}
+
+static bool fills_by(const IrOp *fill, const IrValue *value)
+{
+  return depends_on(fill->operands[1], value) || runs_by(fill, value);
 }
 
 bool cluster_copies_reach(const GPtrArray *fills)
@@ -52,27 +102,14 @@ const char *cluster_refusal(const IrPassContext *context, const IrOp *tiles, int
   return arguments < 2 ? "tiles have one coordinate" : NULL;
 }
 
-/* Does the block's place in the cluster stand in it? */
-static bool names_rank(const IrExpr *expr)
-{
-  if (expr->kind == EXPR_CALL && !strcmp(expr->name, "cluster_rank")) return true;
-  const IrOp *def = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
-  if (def && def->code == OP_LET && names_rank(def->operands[0])) return true;
-  for (unsigned i = 0; i < expr->n; i++)
-    if (names_rank(expr->items[i])) return true;
-  return false;
-}
-
 static ClusterSharers sharers_of(const Cluster *cluster, const IrOp *fill)
 {
   IrModule *module = cluster->module;
   IrExpr *rank = ir_call(module, "cluster_rank", 0);
   int64_t blocks = cluster->blocks, columns = cluster->across, rows = blocks / columns;
-  bool by_row = depends_on(fill->operands[1], cluster->tile_row);
-  bool by_column = depends_on(fill->operands[1], cluster->tile_column);
+  bool by_row = fills_by(fill, cluster->tile_row), by_column = fills_by(fill, cluster->tile_column);
   ClusterSharers all = {blocks, rank, ir_int(module, (1 << blocks) - 1)};
-  if (names_rank(fill->operands[1]) || (by_row && by_column) || (by_row && columns == 1) ||
-      (by_column && rows == 1))
+  if (fills_by(fill, NULL) || (by_row && by_column) || (by_row && columns == 1) || (by_column && rows == 1))
     return (ClusterSharers){1};
   if ((!by_row && !by_column) || rows == 1 || columns == 1) return all;
   IrExpr *across = ir_int(module, columns), *row = ir_binary(module, OPERATOR_DIV, rank, across),

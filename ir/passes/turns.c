@@ -7,17 +7,24 @@
 #define TURN   "products"
 #define ISSUES "issues"
 
-/* Over the slots of so many tiles. */
-void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *tiles)
+static void skip_region(Role *role, IrBuilder *builder, const IrOp *loop, const IrRegion *region,
+                        IrExpr *tiles)
 {
   IrExpr *step =
       loop->n_operands > 2 ? role_rewrite(role, loop->operands[2]) : ir_int(role->split->module, 1);
-  for (const IrOp *op = loop->regions[0]->first; op; op = op->next) {
+  for (const IrOp *op = region->first; op; op = op->next) {
     if (op->code != OP_TAKE) continue;
     IrExpr *cursor = g_hash_table_lookup(role->cursors, op->operands[0]->name);
     ir_emit(builder, OP_SKIP, 5, cursor, tiles, role_rewrite(role, loop->operands[0]),
             role_rewrite(role, loop->operands[1]), step);
+    skip_region(role, builder, loop, op->regions[0], tiles);
   }
+}
+
+/* Over the slots of so many tiles. */
+void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *tiles)
+{
+  skip_region(role, builder, loop, loop->regions[0], tiles);
 }
 
 static IrOp *emit_turn(IrModule *module, IrBuilder *builder, IrOpcode code, const char *turn)
@@ -51,6 +58,48 @@ void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop)
   role_skip_tiles(role, builder, loop, ir_int(role->split->module, role->split->pingpong - 1));
 }
 
+typedef struct {
+  const IrOp *loop;
+  const char *against;
+} Counted;
+
+static void find_uncounted(IrOp *op, void *data)
+{
+  Counted *counted = data;
+  if (op->code != OP_TAKE) return;
+  const IrOp *owner = op->parent->owner;
+  while (owner && owner->code == OP_TAKE)
+    owner = owner->parent->owner;
+  if (owner != counted->loop) counted->against = "slots are taken elsewhere than in one loop over k";
+}
+
+static void find_break(IrOp *op, void *data)
+{
+  Counted *counted = data;
+  if (op->code == OP_BREAK_IF) counted->against = "the loop that takes slots may be left";
+}
+
+static bool names_value(const IrExpr *expr)
+{
+  if (expr->kind == EXPR_VALUE) return true;
+  for (unsigned i = 0; i < expr->n; i++)
+    if (names_value(expr->items[i])) return true;
+  return false;
+}
+
+/* Why the slots of another instance's tile cannot be counted; NULL: they can. */
+static const char *uncounted(const Split *split, const IrOp *tiles, const IrOp *taking)
+{
+  Counted counted = {taking, NULL};
+  if (tiles_are_streamed(tiles)) return "its k steps are divided among blocks (stream-K)";
+  if (taking->parent->owner != tiles) return "slots are taken in loops within loops";
+  for (unsigned i = 0; i < taking->n_operands; i++)
+    if (names_value(taking->operands[i])) return "how many steps of k it has differs from tile to tile";
+  ir_region_visit(split->kernel->body, find_uncounted, &counted);
+  ir_region_visit(taking->regions[0], find_break, &counted);
+  return counted.against;
+}
+
 /* choose_layouts has given accumulators the layout of one instance where tiles can be taken in turn. */
 void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder *builder)
 {
@@ -58,9 +107,11 @@ void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder
   if (!tiles || !taking) return;
   split->pingpong = ir_attribute_int(tiles, ATTR_PINGPONG, 1);
   if (split->pingpong <= 1) return;
-  if (tiles_are_streamed(tiles)) { /* the slots of another instance's tile could not be counted */
-    error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "stream", "pingpong 1, or stream_k 1",
-              "ping-pong: tiles whose k steps are divided among blocks (stream-K) cannot be taken so");
+  const char *against = uncounted(split, tiles, taking);
+  if (against) {
+    error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "stream",
+              tiles_are_streamed(tiles) ? "pingpong 1, or stream_k 1" : "pingpong 1",
+              "ping-pong: the slots of another warpgroup's tile cannot be counted: %s", against);
     split->failed = true;
     split->pingpong = 1;
     return;

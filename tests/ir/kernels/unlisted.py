@@ -467,6 +467,15 @@ def own_ring(M, N, K):
     return Case("own_ring", [M, N, K, tiles(N, 32)], 2, tensors, ["D", "S"], {"D": flat(D), "S": sums})
 
 
+def unlike_blocks(M, N, K, first):
+    a, b, c = operand(M, K), operand(max(first) + N, K), operand(N, K)
+    A, B, C = (rows(wide(t[2]), K) for t in (a, b, c))
+    D = [times([row], B[first[m // 64]:first[m // 64] + N])[0] for m, row in enumerate(A)]
+    E = [[dot(row[:m // 64 * 64 + 64], column[:m // 64 * 64 + 64]) for column in C] for m, row in enumerate(A)]
+    tensors = {"A": a, "B": b, "C": c, "from": ("s32", [len(first)], first), "D": empty("f32", M, N), "E": empty("f32", M, N)}
+    return Case("unlike_blocks", [M, max(first) + N, N, K, len(first)], 2, tensors, ["D", "E"], {"D": flat(D), "E": flat(E)})
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
@@ -474,7 +483,8 @@ def roles():
             alibi(1, 136, [0, 1, 0]), unroll2(66, 72, 200), unroll2(66, 72, 136, "rotated"), stored_up(40, 72), two_boxes(136, 72),
             two_swizzles(66, 40, 72), turned_round(72, 40, 72), small(20), mla(65, 70),
             xent(65, 136, 40), quant_out(65, 128, 40), mixed_copies(70, 200),
-            negated_bytes(70, 33, 80), own_ring(135, 68, 328)]
+            negated_bytes(70, 33, 80), own_ring(135, 68, 328),
+            unlike_blocks(150, 36, 168, [5, 0, 9])]
 
 
 def cases():

@@ -181,7 +181,7 @@ bool choose_forced(const Problem *problem, const char *name, unsigned *value)
   for (const char *const *set = problem->options ? problem->options->sets : NULL; set && *set; set++) {
     if (!g_str_has_prefix(*set, name) || (*set)[strlen(name)] != '=') continue;
     int64_t number = strtoll(*set + strlen(name) + 1, NULL, 10);
-    if (value && number >= 0 && number <= UINT16_MAX) *value = (unsigned)number;
+    if (value && number >= 0 && number <= INT32_MAX) *value = (unsigned)number;
     return true;
   }
   return false;

@@ -651,8 +651,9 @@ static bool check_announced(const IrFunction *kernel, const Gpu *gpu, GError **e
   if (!announced.beyond) return true;
   error_set(error, ERROR_UNSUPPORTED, &announced.beyond->mark, "barrier-bytes",
             "fewer blocks that share a tile, or a smaller tile",
-            "what blocks send each other is %d bytes, more than the %.0f that an mbarrier counts",
-            (int)ir_attribute_int(announced.beyond, ATTR_BYTES, 0), announced.most);
+            "what blocks send each other is %" G_GINT64_FORMAT
+            " bytes, more than the %.0f that an mbarrier counts",
+            ir_attribute_int(announced.beyond, ATTR_BYTES, 0), announced.most);
   return false;
 }
 

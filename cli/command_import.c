@@ -1,4 +1,6 @@
 #include "cli/cli.h"
+#include "cli/constants.h"
+#include "cli/emit_graph.h"
 #include "generator/front/census.h"
 
 static void print_census(const Cli *cli, const GraphCensus *census)
@@ -46,6 +48,29 @@ static void print_report(const Cli *cli, const Graph *graph, const GraphCensus *
   cli_print_json(object);
 }
 
+static bool write_graph(const Cli *cli, const Graph *graph, const char *folder, GError **error)
+{
+  g_autoptr(Output) output = output_new(folder, error);
+  if (!output || !emit_graph(graph, output, error) || !output_commit(output, error)) return false;
+  if (cli->json) {
+    json_t *object = json_pack("{s:i, s:b, s:s}", "version", 1, "readable", true, "folder", folder);
+    cli_add_warnings(object, graph->warnings);
+    cli_print_json(object);
+    return true;
+  }
+  cli_warn(cli, graph->warnings);
+  return true;
+}
+
+static bool check_emission(const Arguments *arguments, GError **error)
+{
+  bool emits = argument_value(arguments, "emit") != NULL, out = argument_value(arguments, "out") != NULL;
+  if (emits == out) return true;
+  error_set(error, ERROR_USAGE, NULL, "option", NULL, "%s",
+            emits ? "--emit needs a folder: --out DIR" : "--out is the folder of --emit");
+  return false;
+}
+
 bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
 {
   g_autoptr(Arena) arena = arena_new();
@@ -54,6 +79,7 @@ bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
   GraphBinding *bindings = arena_new_array(arena, GraphBinding, n);
   for (unsigned i = 0; i < n; i++)
     if (!graph_binding_parse(arena, dims[i], &bindings[i], error)) return false;
+  if (!check_emission(arguments, error)) return false;
   g_autoptr(Source) source = source_load(argument_at(arguments, 0), error);
   if (!source) return false;
   g_autoptr(GraphCensus) census = graph_census_new();
@@ -68,6 +94,8 @@ bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
     g_propagate_error(error, g_steal_pointer(&fault));
     return false;
   }
+  const char *folder = argument_value(arguments, "out");
+  if (folder) return write_graph(cli, graph, folder, error);
   g_autofree char *text = graph_dump(graph);
   if (cli->json) {
     json_t *object = json_pack("{s:i, s:b, s:s}", "version", 1, "readable", true, "graph", text);

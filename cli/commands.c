@@ -141,9 +141,16 @@ static const Option catalog_options[] = {
     OPTIONS_END,
 };
 
+static const char *const import_choices[] = {"graph", NULL};
+
 static const Option import_options[] = {
     {.name = "report", .doc = "counts the nodes of each operator, those that adlgen lacks first"},
     {.name = "dim", .value = "NAME=VALUE", .repeated = true, .doc = "binds a symbolic dimension"},
+    {.name = "emit",
+     .value = "KIND",
+     .choices = import_choices,
+     .doc = "graph: writes the graph as it was read, functions expanded and shapes evaluated, as graph.json"},
+    {.name = "out", .value = "DIR", .doc = "the folder that --emit writes to"},
     OPTIONS_END,
 };
 

@@ -45,7 +45,28 @@ static bool takes_file(const Option *option)
 
 /* ---- bash, and zsh through its layer for bash's functions ---- */
 
-/* What may follow an option; options of one name take the same values in every command. */
+static bool has_other_choices(const Option *option)
+{
+  for (const Command *command = commands; command->name; command++)
+    for (const Option *other = command->options; other && other->name; other++)
+      if (!strcmp(other->name, option->name) && other->choices != option->choices) return true;
+  return false;
+}
+
+/* Those of the command that stands in front. */
+static void append_choices(GString *script, const char *name)
+{
+  g_string_append_printf(script, "    --%s)\n      case ${COMP_WORDS[1]} in\n", name);
+  for (const Command *command = commands; command->name; command++)
+    for (const Option *option = command->options; option && option->name; option++) {
+      if (strcmp(option->name, name) != 0 || !option->choices) continue;
+      g_autofree char *words = words_of(option);
+      g_string_append_printf(script, "        %s) _adlgen_words '' \"%s\" ;;\n", command->name, words);
+    }
+  g_string_append(script, "      esac\n      return ;;\n");
+}
+
+/* What may follow an option; options of one name without choices take the same values in every command. */
 static void append_values(GString *script)
 {
   g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
@@ -54,6 +75,10 @@ static void append_values(GString *script)
       if (!option->value || !g_hash_table_add(seen, (char *)option->name)) continue;
       if (takes_parameters(option)) {
         g_string_append_printf(script, "    --%s) _adlgen_parameters; return ;;\n", option->name);
+        continue;
+      }
+      if (option->choices && has_other_choices(option)) {
+        append_choices(script, option->name);
         continue;
       }
       g_autofree char *words = words_of(option);

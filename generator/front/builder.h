@@ -100,6 +100,7 @@ typedef struct GraphAttributeSpec {
 typedef struct GraphNodeSpec {
   Mark mark;
   const char *op, *domain, *name; /* op NULL: a fault was reported; domain and name are never NULL */
+  unsigned opset;                 /* whose operator it is; 0: the graph's */
   Mark op_mark;
   const GraphNameSpec *inputs, *outputs; /* NULL: a fault was reported */
   unsigned n_inputs, n_outputs;

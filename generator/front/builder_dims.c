@@ -116,9 +116,10 @@ static void note_use(const Symbolic *leaf, void *data)
   g_hash_table_add(used, (void *)leaf->name);
 }
 
-static void check_uses(GraphBuilder *b, const Symbolic **list, const GraphTensor *tensor, GHashTable *used)
+static void check_uses(GraphBuilder *b, const Symbolic *const *list, size_t n, const GraphTensor *tensor,
+                       GHashTable *used)
 {
-  for (unsigned i = 0; i < tensor->rank; i++) {
+  for (size_t i = 0; i < n; i++) {
     g_autoptr(GHashTable) here = g_hash_table_new(g_str_hash, g_str_equal);
     if (!list[i]) continue;
     symbolic_visit(list[i], note_use, here);
@@ -141,8 +142,13 @@ static void check_symbols(GraphBuilder *b)
   g_autoptr(GHashTable) used = g_hash_table_new(g_str_hash, g_str_equal);
   for (unsigned i = 0; i < b->inputs->len; i++) {
     GraphTensor *tensor = b->inputs->pdata[i];
-    check_uses(b, tensor->shape, tensor, used);
-    check_uses(b, tensor->strides, tensor, used);
+    check_uses(b, (const Symbolic *const *)tensor->shape, tensor->rank, tensor, used);
+    check_uses(b, (const Symbolic *const *)tensor->strides, tensor->rank, tensor, used);
+  }
+  for (unsigned i = 0; i < b->constants->len; i++) {
+    const GraphTensor *tensor = b->constants->pdata[i];
+    g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+    if (tensor->values && !tensor->data) check_uses(b, tensor->values, tensor->n_elements, tensor, known);
   }
   for (unsigned i = 0; i < b->dims->len; i++) {
     const GraphDim *dim = &g_array_index(b->dims, GraphDim, i);
@@ -240,6 +246,17 @@ static void settle_shapes(GraphBuilder *b, GPtrArray *list)
   }
 }
 
+/* Constants that are written as expressions of symbols. */
+static void settle_values(GraphBuilder *b, GraphTensor *constant)
+{
+  if (!constant->values || constant->data) return;
+  Arena *arena = b->graph->arena;
+  const Symbolic **values = arena_new_array(arena, const Symbolic *, constant->n_elements + 1);
+  for (size_t i = 0; i < constant->n_elements; i++)
+    values[i] = settle_extent(b, constant->values[i]);
+  constant->values = values;
+}
+
 void builder_settle_dims(GraphBuilder *b)
 {
   check_symbols(b);
@@ -248,4 +265,6 @@ void builder_settle_dims(GraphBuilder *b)
   check_assumptions(b);
   settle_shapes(b, b->inputs);
   settle_shapes(b, b->constants);
+  for (unsigned i = 0; i < b->constants->len; i++)
+    settle_values(b, b->constants->pdata[i]);
 }

@@ -76,10 +76,11 @@ static const Operator *find_version(const char *domain, const char *name, unsign
 
 static void find_operator(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
 {
+  unsigned opset = spec->opset ? spec->opset : b->graph->opset;
   if (!spec->op) return;
-  node->onnx = onnx_find(spec->domain, spec->op, b->graph->opset);
+  node->onnx = onnx_find(spec->domain, spec->op, opset);
   bool gone = node->onnx && !node->onnx->inputs;
-  node->op = gone ? NULL : find_version(spec->domain, spec->op, b->graph->opset);
+  node->op = gone ? NULL : find_version(spec->domain, spec->op, opset);
   if (b->reading.census) graph_census_count(b->reading.census, spec->domain, spec->op, node->op != NULL);
   if (node->op) return;
   /* One that a model has everywhere is reported where it comes first. */

@@ -181,7 +181,7 @@ char *graph_shape_text(const Symbolic *const *shape, unsigned rank)
   return g_string_free(text, FALSE);
 }
 
-static bool is_row_major(const GraphTensor *tensor)
+bool graph_is_row_major(const GraphTensor *tensor)
 {
   g_autoptr(Arena) arena = arena_new();
   GraphTensor copy = *tensor;
@@ -197,7 +197,7 @@ static void dump_tensor(GString *text, const GraphTensor *tensor)
   g_string_append_printf(text, "%s %s: %s ", tensor->is_output ? "output" : kinds[tensor->kind], tensor->name,
                          number_name(tensor->type));
   append_list(text, tensor->shape, tensor->rank);
-  if (!is_row_major(tensor)) {
+  if (!graph_is_row_major(tensor)) {
     g_string_append(text, " strides ");
     append_list(text, tensor->strides, tensor->rank);
   }

@@ -182,6 +182,8 @@ bool graph_scalar(const GraphTensor *tensor, double *value);
 int64_t graph_indexed_elements(const GraphTensor *tensor);
 /* Do rows and columns of a product's operand change places? */
 bool graph_is_transposed(const GraphNode *product, unsigned operand);
+/* Do its elements lie one behind the other? */
+bool graph_is_row_major(const GraphTensor *tensor);
 /* Is every extent 1, whatever the rank? */
 bool graph_has_one_element(const GraphTensor *tensor);
 /* The graph as text, for tests and --explain; g_free. */

@@ -1,7 +1,7 @@
 /* Reads an op description (JSON or YAML) into a graph builder: docs/graph.md is its reference. */
 #include "generator/front/read_text.h"
+#include "generator/front/onnx.h"
 #include "generator/front/read.h"
-#include <string.h>
 
 /* Value of a required key, or NULL (reported). */
 static Node *require(GraphBuilder *b, Node *mapping, const char *key)
@@ -47,34 +47,6 @@ static void read_dims(GraphBuilder *b, Node *node)
 
 /* ---- shapes ---- */
 
-/* One entry of a shape or of strides: a number or an expression. NULL: reported. */
-static const Symbolic *read_extent(GraphBuilder *b, Node *node, int64_t max)
-{
-  Arena *arena = graph_builder_arena(b);
-  if (node->kind == NODE_SCALAR && !node->quoted &&
-      (g_ascii_isdigit(node->text[0]) || node->text[0] == '-') &&
-      strspn(node->text + 1, "0123456789xXabcdefABCDEF") == strlen(node->text + 1)) {
-    int64_t value;
-    if (!text_integer(b, node, &value)) return NULL;
-    if (value >= 0 && value <= max) return symbolic_constant(arena, value);
-    if (value < 0)
-      graph_builder_report(b, ERROR_INPUT, &node->mark, "out-of-range", NULL,
-                           "%" G_GINT64_FORMAT " is negative", value);
-    else
-      graph_builder_report(
-          b, ERROR_UNSUPPORTED, &node->mark, "too-large", NULL,
-          "a dimension of %" G_GINT64_FORMAT " is not supported: the most is %" G_GINT64_FORMAT, value, max);
-    return NULL;
-  }
-  const char *text;
-  if (!text_string(b, node, &text)) return NULL;
-  Mark mark = node->mark;
-  mark.column += node->quoted;
-  const Symbolic *extent = symbolic_parse(arena, text, &mark, graph_builder_error(b));
-  graph_builder_note(b, extent != NULL);
-  return extent;
-}
-
 /* Reads a list of extents; n is GRAPH_RANK_UNKNOWN after a fault. */
 static void read_extents(GraphBuilder *b, Node *node, const char *what, int64_t max, const Symbolic **extents,
                          unsigned *n)
@@ -88,7 +60,7 @@ static void read_extents(GraphBuilder *b, Node *node, const char *what, int64_t 
   }
   bool ok = true;
   for (unsigned i = 0; i < node->n; i++)
-    ok = (extents[i] = read_extent(b, node->items[i], max)) && ok;
+    ok = (extents[i] = text_extent(b, node->items[i], max)) && ok;
   if (ok) *n = node->n;
 }
 
@@ -244,7 +216,8 @@ static GraphAttributeSpec *read_attributes(GraphBuilder *b, Node *mapping, Graph
 
 static void read_node(GraphBuilder *b, Node *node)
 {
-  static const char *const known[] = {"op", "domain", "name", "inputs", "outputs", "attributes", NULL};
+  static const char *const known[] = {"op",     "domain",  "opset",      "name",
+                                      "inputs", "outputs", "attributes", NULL};
   if (!text_is(b, node, NODE_MAPPING, "op, inputs, outputs")) return;
   graph_builder_open_node(b);
   GraphNodeSpec spec = {.mark = node->mark, .domain = "", .name = ""};
@@ -252,6 +225,7 @@ static void read_node(GraphBuilder *b, Node *node)
   if (op && text_string(b, op, &spec.op)) spec.op_mark = op->mark;
   if (domain && !text_string(b, domain, &spec.domain)) spec.op = NULL;
   if (name) text_string(b, name, &spec.name);
+  spec.opset = (unsigned)bounded(b, node, "opset", OPERATOR_OPSET_MIN, onnx_opset(), 0);
   g_autofree GraphNameSpec *inputs =
       read_names(b, require(b, node, "inputs"), &spec.n_inputs, &spec.inputs_mark);
   g_autofree GraphAttributeSpec *attributes = read_attributes(b, node_get(node, "attributes"), &spec);

@@ -1,4 +1,5 @@
 /* Values of constants written in an op description. */
+#include "generator/front/private.h"
 #include "generator/front/read_text.h"
 #include <math.h>
 #include <string.h>
@@ -105,8 +106,45 @@ static void read_elements(DataReader *data, Node *node, unsigned depth)
   }
 }
 
+/* Has a flat list of integers an entry that is none: an expression of symbols? */
+static bool has_expressions(const Node *list, const GraphTensor *tensor)
+{
+  bool integers = tensor->type == NUMBER_S64 || tensor->type == NUMBER_S32;
+  for (unsigned i = 0; integers && list->kind == NODE_SEQUENCE && i < list->n; i++)
+    if (list->items[i]->kind == NODE_SCALAR && list->items[i]->quoted) return true;
+  return false;
+}
+
+/* Known as what shapes are, for who must know them and for kernels as an argument. */
+static void read_expressions(GraphBuilder *b, Node *list, GraphTensor *tensor)
+{
+  const Symbolic **values = arena_new_array(graph_builder_arena(b), const Symbolic *, list->n + 1);
+  if (list->n != tensor->n_elements || list->n > KNOWN_INTEGERS_MAX || tensor->rank > 1) {
+    graph_builder_report(b, ERROR_INPUT, &list->mark, "shape", NULL,
+                         "%u values, expressions among them, for %zu elements of rank %u: they are at most "
+                         "%d, of a list or a number",
+                         list->n, tensor->n_elements, tensor->rank, KNOWN_INTEGERS_MAX);
+    return;
+  }
+  for (unsigned i = 0; i < list->n; i++) {
+    int64_t number;
+    bool expression = list->items[i]->kind == NODE_SCALAR && list->items[i]->quoted;
+    if (expression)
+      values[i] = text_extent(b, list->items[i], INT64_MAX);
+    else
+      values[i] =
+          text_integer(b, list->items[i], &number) ? symbolic_constant(graph_builder_arena(b), number) : NULL;
+    if (!values[i]) return;
+  }
+  tensor->values = values;
+}
+
 void text_data(GraphBuilder *b, Node *node, GraphTensor *tensor)
 {
+  if (has_expressions(node, tensor)) {
+    read_expressions(b, node, tensor);
+    return;
+  }
   /* A document cannot hold more elements than it has characters. */
   size_t capacity = MIN(tensor->n_elements, node->mark.source->length);
   DataReader data = {b, tensor, NULL, 0, capacity, true};

@@ -1,0 +1,10 @@
+/* A graph as an op description, as it stands after reading: shapes evaluated, functions expanded, nodes in order. */
+#pragma once
+#include "base/output.h"
+#include "generator/front/graph.h"
+
+#define GRAPH_FILE "graph.json"
+
+/* Writes GRAPH_FILE and, where constants are not short, CONSTANTS_FILE (constants.h) beside it. What is read back gives the same
+ * kernels and plan. */
+bool emit_graph(const Graph *graph, Output *output, GError **error);

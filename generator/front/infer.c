@@ -140,6 +140,9 @@ static bool check_result(Inference *at, NumberType type, TypeMask mask)
   if (mask >> type & 1) return true;
   g_autofree char *list = type_list(mask);
   g_autofree char *hint = g_strdup_printf("it gives %s", list);
+  if (number_is_packed(type)) /* ONNX has results of these */
+    return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->mark, "unsupported-type", hint,
+                        "%s to %s is not supported", at->node->op->name, number_name(type));
   return infer_refuse(at, ERROR_INPUT, &at->node->mark, "type", hint, "%s does not give %s",
                       at->node->op->name, number_name(type));
 }

@@ -388,7 +388,9 @@ static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
   candidate_carry(&fit->of, choice, is_carried, NULL);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
-  const char *words = candidate_words(&fit->of, chooser->problem->arena);
+  Candidate named = fit->of;
+  candidate_force(chooser->problem, &named); /* as it will be, once --set is heeded */
+  const char *words = candidate_words(&named, chooser->problem->arena);
   choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, words);
   choice->stages = 1;
   chooser->n += is_legal(chooser->problem, choice);

@@ -156,3 +156,10 @@ s.json:1:144: error: the template `row_scan` tries nothing that this operator co
   {"name": "s", "inputs": {"x": {"type": "f32", "shape": [64, 20000]}}, "constants": {"d": {"type": "s64", "shape": [], "data": [1]}}, "nodes": [{"op": ...
                                                                                                                                                  ^
 [exit 3]
+
+# And of rows: two lines of the template.
+$ rm -rf asked/templates/*; adlgen templates show row | sed -e '/^axis slots/a axis twice: int = 0 in 0 .. 1 if columns >= 64' -e 's/^key .*/& twice/' >asked/templates/row.ir; echo '{"name": "s", "inputs": {"x": {"type": "f32", "shape": ["R", 320], "align": 16}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >s.json; ADLGEN_DATA_DIR=asked adlgen compile s.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out | awk '/^softmax/ {print $1}'; ADLGEN_DATA_DIR=asked adlgen tune s.json --gpu h100 --dim R=33 --list --top 2 | grep -o 'twice=1'; sed 's/320/48/' s.json | ADLGEN_DATA_DIR=asked adlgen compile - --gpu h100 --no-tuned --set twice=1 --emit ptx --out out 2>&1 | grep error
+softmax_f32_c320_4x512_twice1
+softmax_f32_c320_4x512_twice1_2
+twice=1
+asked/templates/row.ir:13:6: error: parameter `twice` is 0 where `columns >= 64` does not hold, not 1

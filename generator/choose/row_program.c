@@ -197,7 +197,7 @@ static unsigned most_bits(const FusedOperator *op, bool lean)
   find_lives(&lives);
   for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
     most = MAX(most, bits_alive(&lives, phase, lean));
-  return most;
+  return most + row_of(op)->n_sums * WORD_BITS;
 }
 
 /* ---- threads ---- */
@@ -291,9 +291,9 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
   const FusedOperator *op = problem->op;
   if (longest > model->longest_row) return "its rows may be longer than a block's registers";
   unsigned bits =
-      most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0); /* and what groups have, for each */
-  bool fits = longest <= model->short_row ? fit_short(problem, bits, longest, fit)
-                                          : fit_longest(problem, longest, vector, fit);
+      most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0);   /* and what groups have, for each */
+  bool shares = longest <= model->short_row && !row_of(op)->n_sums; /* a block with other rows */
+  bool fits = shares ? fit_short(problem, bits, longest, fit) : fit_longest(problem, longest, vector, fit);
   return fits ? NULL
               : arena_printf(problem->arena,
                              "of each element %u bits are alive at once, for which a block has no registers",
@@ -367,7 +367,7 @@ static bool is_taken(const Chooser *chooser, const Choice *choice)
 
 bool row_program_is_heavy(const FusedOperator *op)
 {
-  return row_of(op)->n_reductions > MANY_REDUCTIONS || op->n_steps > MANY_STEPS;
+  return row_of(op)->n_reductions > MANY_REDUCTIONS || op->n_steps > MANY_STEPS || row_of(op)->n_sums;
 }
 
 /* What the passes say of a kernel that computes much: whether its threads have the registers. */
@@ -451,6 +451,8 @@ const char *row_program_refuse(const Problem *problem)
       symbolic_equals(row->columns, 1); /* nothing lies along it: all rows of a tile are computed at once */
   if (is_random(problem->op) && (single || may_pass(problem)))
     return "random numbers of a tile of its rows take more registers than there are";
+  if (row->n_sums && !symbolic_is_constant(row->columns, NULL))
+    return "sums of columns of which only the launch knows how many there are";
   bool apart = lies_apart(problem->op) && !row_program_streams(problem->op);
   return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;
 }
@@ -481,7 +483,7 @@ static bool is_measured(const Problem *problem)
 {
   const FusedOperator *op = problem->op;
   const FusedRow *row = row_of(op);
-  if (row->reduction || row->group || op->rank != 2 || is_budgeted(problem)) return false;
+  if (row->reduction || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!row->output_phases[i]) return false;
   return count_kept(op) <= 1;
@@ -774,6 +776,7 @@ static bool add_all(Chooser *chooser)
     add_measured(chooser, aligned);
   for (unsigned aligned = 2; aligned-- > 0;)
     if (!add_widths(chooser, aligned, streams)) return false;
+  if (row_of(problem->op)->n_sums) return true; /* what a block keeps of columns it has all of */
   return (streams || add_both(chooser, ROW_CLUSTER, 0)) && add_both(chooser, ROW_PASSES, 0);
 }
 

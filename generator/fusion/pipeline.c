@@ -4,7 +4,7 @@
  *           halve_rows  group_heads  halve_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
- *   GROUPS  break_circles  pair_products  reduce_products  join_rows  join_siblings  divide_programs
+ *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  divide_programs
  *
  * A new rewrite is a file that opens with what it does, and a row here. */
 #include "generator/fusion/private.h"
@@ -72,6 +72,8 @@ static const FusionRewrite rewrites[] = {
      "a product's kernel reduces parts of its result for a row operator"},
     {"join_rows", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_rows, NULL,
      "operators of the same rows, and what is computed of these, share a kernel"},
+    {"sum_rows", FUSION_GROUPS, FUSION_GROUPS, true, fusion_sum_rows, NULL,
+     "sums of columns are kept where the rows are computed"},
     {"join_siblings", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_siblings, NULL,
      "elementwise kernels of one shape that read the same tensors become one"},
     {"divide_programs", FUSION_GROUPS, FUSION_GROUPS, true, fusion_divide_programs, NULL,

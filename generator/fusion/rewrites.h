@@ -34,5 +34,6 @@ void fusion_break_circles(Fuser *fuser);
 void fusion_pair_products(Fuser *fuser);
 void fusion_reduce_products(Fuser *fuser);
 void fusion_join_rows(Fuser *fuser);
+void fusion_sum_rows(Fuser *fuser);
 void fusion_join_siblings(Fuser *fuser);
 void fusion_divide_programs(Fuser *fuser);

@@ -391,9 +391,24 @@ static bool write_step(StepScope *scope, unsigned i)
   return true;
 }
 
+/* The row's part of sums of columns, which leave behind the block's last row. */
+static void add_to_sums(StepScope *scope, unsigned i)
+{
+  const RowTile *tile = scope->data;
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  IrExpr *value = scope_operand(scope, &scope->build->op->outputs[i].value), *sum = tile->sums[i];
+  value = spread(scope, step_convert(&writer, value, NUMBER_F32), NUMBER_F32, tile->cols);
+  IrType type = row_tile_type(scope, NUMBER_F32, false);
+  ir_emit(&scope->builder, OP_SET, 2, sum, row_tile(scope, OP_ADD, type, "sum", sum, value));
+}
+
 static void store_output(StepScope *scope, unsigned i)
 {
   const FusedOperator *op = scope->build->op;
+  if (op->outputs[i].reduced) {
+    add_to_sums(scope, i);
+    return;
+  }
   IrValue *tensor = scope->tensors[op->n_inputs + i];
   int64_t extent[2];
   IrExpr *access = corner(scope, tensor, op->outputs[i].every, extent),
@@ -573,6 +588,66 @@ static void hold_rows(KernelBuild *build, IrOp *tiles, const RowTile *tile)
   if (tile->columns->kind == EXPR_DIM) ir_region_visit(tiles->regions[0], widen_results, &widening);
 }
 
+/* ---- sums of columns ---- */
+
+static int64_t summed_rows(const FusedOperator *op)
+{
+  int64_t width = 1;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].reduced) width = op->outputs[i].width;
+  return width;
+}
+
+/* A block's rows, one after the other: what follows is written for each. */
+static IrExpr *open_sums(StepScope *scope, IrExpr *part)
+{
+  RowTile *tile = scope->data;
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  const FusedOperator *op = build->op;
+  IrExpr *width = ir_int(module, summed_rows(op)),
+         *rows = kernel_dim(build, row_of(op)->rows, "N", NUMBER_S32);
+  tile->sums = arena_new_array(module->arena, IrExpr *, op->n_outputs);
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    tile->sums[i] = NULL;
+    if (!op->outputs[i].reduced) continue;
+    IrExpr *zero = ir_float(module, 0);
+    tile->sums[i] =
+        ir_emit_value(&scope->builder, OP_VAR, row_tile_type(scope, NUMBER_F32, false), "sums", 1, zero);
+    tile->sums[i]->value->variable = true;
+  }
+  IrExpr *first = ir_binary(module, OPERATOR_MUL, part, width),
+         *end = ir_binary(module, OPERATOR_ADD, first, width);
+  IrOp *loop =
+      ir_emit(&scope->builder, OP_FOR, 3, first, ir_call(module, "min", 2, rows, end), ir_int(module, 1));
+  IrRegion *region = ir_region_add(loop);
+  scope->builder = ir_builder_at_end(region);
+  return ir_value(module, ir_argument_add(region, "row", ir_scalar(NUMBER_S32)));
+}
+
+static void store_sums(StepScope *scope, IrRegion *region, IrExpr *part)
+{
+  const RowTile *tile = scope->data;
+  IrModule *module = scope->build->module;
+  const FusedOperator *op = scope->build->op;
+  scope->builder = ir_builder_at_end(region);
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    if (!op->outputs[i].reduced) continue;
+    IrExpr *at[2] = {part, ir_int(module, 0)};
+    IrExpr *access = ir_index_array(module, ir_value(module, scope->tensors[op->n_inputs + i]), 2, at);
+    ir_emit(&scope->builder, OP_STORE, 2, access, tile->sums[i]);
+  }
+}
+
+/* Rows of a block, where it takes several, become one. */
+static const Symbolic *counted_blocks(const KernelBuild *build, int64_t rows)
+{
+  const FusedOperator *op = build->op;
+  const Symbolic *width = symbolic_constant(build->expressions, summed_rows(op));
+  return row_of(op)->n_sums ? symbolic_ceil_div(build->expressions, row_of(op)->rows, width)
+                            : counted_rows(build, rows);
+}
+
 bool kernel_write_row(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
@@ -585,16 +660,19 @@ bool kernel_write_row(KernelBuild *build)
   g_autoptr(GHashTable) each = g_hash_table_new(NULL, NULL);
   tile.spread = each;
   IrOp *tiles = build->kernel->body->first;
-  kernel_bind_dim(build, "R", counted_rows(build, tile.rows));
+  kernel_bind_dim(build, "R", counted_blocks(build, tile.rows));
   kernel_bind_dim(build, "C", row_of(op)->columns);
   kernel_add_operands(build, 0);
   StepScope scope = {.load = load_input, .index = row_index_value, .fit = fit_operand, .data = &tile};
   scope_open_region(&scope, build, tiles->regions[0]);
   scope.reduced = arena_new_array(module->arena, IrExpr *, 2 * row_of(op)->n_reductions);
-  find_rows(&scope, ir_value(module, tiles->regions[0]->arguments[0]));
+  IrExpr *index = ir_value(module, tiles->regions[0]->arguments[0]), *part = index;
   find_columns(&scope);
+  if (row_of(op)->n_sums) index = open_sums(&scope, part);
+  find_rows(&scope, index);
   for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
     if (!write_phase(&scope, phase)) return false;
+  if (row_of(op)->n_sums) store_sums(&scope, tiles->regions[0], part);
   hold_rows(build, tiles, &tile);
   return true;
 }

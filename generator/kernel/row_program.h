@@ -19,6 +19,7 @@ typedef struct {
   const char *form;               /* how rows stay: the IR's `hold` */
   bool again;                     /* distances from the mean are computed in each phase, not kept */
   bool passes;                    /* they are read again in each phase, a chunk at a time */
+  IrExpr **sums;                  /* by output: of the block's rows so far; NULL: none */
   GHashTable *spread;             /* IrValue of groups of columns -> IrExpr of elements */
 } RowTile;
 

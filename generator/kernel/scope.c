@@ -219,8 +219,8 @@ static IrValue *add_operand(KernelBuild *build, unsigned position, const GraphTe
   memcpy(all_strides + lead, strides, op->rank * sizeof *all_strides);
   if (output && output->reduced) {
     const Symbolic **parts = &all_dims[lead + op->rank - (output->by_rows ? 2 : 1)];
-    int64_t width = output->by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
-    *parts = symbolic_ceil_div(build->expressions, *parts, symbolic_constant(build->expressions, width));
+    *parts =
+        symbolic_ceil_div(build->expressions, *parts, symbolic_constant(build->expressions, output->width));
   }
   const Symbolic **last = &all_dims[lead + op->rank - 1];
   if (every)

@@ -260,6 +260,9 @@ static bool add_output(Binding *binding, const ProgramNode *node)
   if (node->combines) {
     output.reduction = operator_of_parts(node->reduction);
     output.by_rows = !program_is_quotient(node->access.at[node->access.tensor->rank - 1].of_axes);
+    for (unsigned d = 0; d < node->access.tensor->rank; d++)
+      if (program_is_quotient(node->access.at[d].of_axes))
+        symbolic_is_constant(node->access.at[d].of_axes->b, &output.width);
   }
   fused->outputs[fused->n_outputs++] = output;
   return true;

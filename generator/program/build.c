@@ -69,9 +69,22 @@ static void add_chained_axes(ProgramBuilder *at)
 
 /* ---- what leaves ---- */
 
+bool program_sums_rows(const GraphNode *node)
+{
+  const GraphTensor *source = node->inputs[0], *result = node->outputs[0];
+  return node->op->id == ONNX_ReduceSum && node->axes == 1 && source->rank == 2 && result->rank == 2 &&
+         !symbolic_equals(result->shape[0], 1);
+}
+
+/* Parts of what the node reads are reduced as they are written. */
+static bool leaves_parts(const ProgramBuilder *at, const GraphNode *node)
+{
+  return node->op->class_ == OPERATOR_ROW && ((at->product && !at->second) || program_sums_rows(node));
+}
+
 static void add_write(ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
 {
-  bool parts = at->product && !at->second && node->op->class_ == OPERATOR_ROW;
+  bool parts = leaves_parts(at, node);
   program_stand_at(at, tensor);
   const ProgramValue *value = g_hash_table_lookup(at->values, tensor);
   ProgramNode write = {.kind = NODE_WRITE,
@@ -107,7 +120,7 @@ static void find_anchor(ProgramBuilder *at)
   for (unsigned i = 0; i < at->group->n; i++) {
     const GraphNode *node = at->group->nodes[i];
     if (node->op->class_ == OPERATOR_GEMM && !at->anchor) at->anchor = node;
-    if (node->op->class_ == OPERATOR_ROW &&
+    if (node->op->class_ == OPERATOR_ROW && !program_sums_rows(node) &&
         (!row || __builtin_popcount(node->axes) >= __builtin_popcount(row->axes)))
       row = node; /* others may reduce parts of its rows */
     if (node->op->class_ == OPERATOR_GEMM && node != at->anchor && at->group->chained) at->second = node;
@@ -138,7 +151,7 @@ static void add_nodes(ProgramBuilder *at)
     switch (node->op->class_) {
     case OPERATOR_GEMM: program_add_product(at, node); break;
     case OPERATOR_ROW:
-      if (at->product && !at->second) /* parts of a result are reduced as they are written */
+      if (leaves_parts(at, node))
         program_set_value(at, node->outputs[0], program_operand(at, node, node->inputs[0]));
       else
         program_add_row(at, node);

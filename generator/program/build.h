@@ -6,6 +6,9 @@
  * are those that one warp has of it. */
 #define REDUCED_COLUMNS 64
 #define REDUCED_ROWS    16
+/* Rows that a block of row programs takes one after the other, whose sums of columns it keeps: as many values leave it as a row
+ * has, four bytes each. */
+#define SUMMED_ROWS 32
 /* Inputs of a product from here on: factors of its result (fusion/quantize.c), NULL or as far as they go. */
 #define PRODUCT_SCALES 3
 #define PRODUCT_ZERO   (PRODUCT_SCALES + 2) /* of the right operand, where it is narrow */
@@ -27,4 +30,7 @@ typedef struct ProgramGroup {
 /* Does a view of what the node gathers show rows of pages, one page behind the other, by a table of two dimensions? Then both go into
  * a program of two products as an operand (build_pages.c). */
 bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTensor *view);
+/* Does the row operator leave sums over SUMMED_ROWS rows each of a matrix, of every column? Beside operators of whole rows its parts
+ * are summed as they are written. */
+bool program_sums_rows(const GraphNode *node);
 Program *program_build(const ProgramGroup *group);

@@ -81,9 +81,10 @@ ProgramAccess program_parts_access(const ProgramBuilder *at, const GraphNode *no
   ProgramAccess access = program_point_access(at, tensor);
   unsigned row = tensor->rank - 2, column = tensor->rank - 1;
   bool by_rows = !(node->axes >> column & 1);
-  const Symbolic *width = symbolic_constant(at->program->arena, by_rows ? REDUCED_ROWS : REDUCED_COLUMNS);
-  access.at[row].of_axes = index_along(at, at->m);
-  access.at[column].of_axes = index_along(at, at->n);
+  unsigned many = !at->product ? SUMMED_ROWS : by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
+  const Symbolic *width = symbolic_constant(at->program->arena, many);
+  access.at[row].of_axes = index_along(at, at->product ? at->m : at->whole[0]);
+  access.at[column].of_axes = index_along(at, at->product ? at->n : at->whole[1]);
   const Symbolic **parts = &access.at[by_rows ? row : column].of_axes;
   *parts = symbolic_binary(at->program->arena, SYMBOLIC_DIV, *parts, width);
   return access;

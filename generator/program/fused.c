@@ -155,8 +155,7 @@ static void append_operator(GString *text, const FusedOperator *fused)
     if (output->anchor_output) g_string_append_printf(text, ".%u", output->anchor_output);
     if (output->reduced)
       g_string_append_printf(text, " by %s of %d %s", operator_of(output->reduction)->name,
-                             output->by_rows ? REDUCED_ROWS : REDUCED_COLUMNS,
-                             output->by_rows ? "rows" : "columns");
+                             (int)output->width, output->by_rows ? "rows" : "columns");
     g_string_append_c(text, '\n');
   }
   if (fused->n_depends) g_string_append(text, "  after");

@@ -75,9 +75,10 @@ typedef struct FusedOutput {
   /* Which of the anchor's values, when value is ANCHOR: of TOP 0 elements, 1 their places */
   unsigned anchor_output;
   /* GEMM: not the values, but parts of them reduced, by ONNX_ReduceMax, Min or Sum: each row's
-   * REDUCED_COLUMNS columns, and the tensor has a column for each of these parts, of stride 1; or, `by_rows`,
-   * each column's REDUCED_ROWS rows, and it has a row for each. */
+   * `width` (REDUCED_COLUMNS) columns, and the tensor has a column for each of these parts, of stride 1; or, `by_rows`,
+   * each column's REDUCED_ROWS rows, and it has a row for each. ROW: the same of SUMMED_ROWS rows. */
   bool reduced, by_rows;
+  int64_t width;
   OperatorId reduction;
   int64_t every; /* as of inputs */
 } FusedOutput;

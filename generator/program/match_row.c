@@ -25,6 +25,16 @@ static uint32_t columns_of(const Program *program)
   return columns;
 }
 
+/* Sums of columns, of so many rows each. */
+static const char *refuse_sums(const ProgramNode *write)
+{
+  const ProgramAccess *access = &write->access;
+  bool sums = write->reduction == REDUCTION_SUM && access->tensor->rank == 2 &&
+              access->tensor->type == NUMBER_F32 && program_is_quotient(access->at[0].of_axes) &&
+              access->at[1].of_axes->kind == SYMBOLIC_SYMBOL;
+  return sums ? NULL : "parts of its values are combined";
+}
+
 /* Along a part of the columns. */
 static const char *refuse_group(const RowProgram *rows, const ProgramNode *node)
 {
@@ -54,11 +64,13 @@ static bool check_nodes(RowProgram *rows)
   const Program *program = rows->program;
   Binding *binding = rows->binding;
   bool writes = false, dots = false;
+  unsigned sums = 0;
   rows->columns = columns_of(program);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     writes |= node->kind == NODE_WRITE;
-    if (node->kind == NODE_WRITE && node->combines) binding->why = "parts of its values are combined";
+    if (node->kind == NODE_WRITE && node->combines && !binding->why) binding->why = refuse_sums(node);
+    sums += node->kind == NODE_WRITE && node->combines;
     if (node->kind != NODE_REDUCE) continue;
     dots |= node->reduction == REDUCTION_DOT;
     if (!binding->why) binding->why = refuse_reduction(node);
@@ -66,6 +78,8 @@ static bool check_nodes(RowProgram *rows)
     if (!binding->why) binding->why = refuse_group(rows, node);
     rows->group = node->axes;
   }
+  if (sums && !binding->why && (rows->group || program->n_axes != 2))
+    binding->why = "sums of columns of rows that are no matrix";
   binding->near = rows->columns && !dots;
   if (!binding->why && !rows->columns) binding->why = "there is no reduction";
   if (!binding->why && !writes) binding->why = "nothing is written";
@@ -268,6 +282,8 @@ static bool bind(RowProgram *rows)
   if (!bind_lists(rows->binding) || !bind_reductions(rows)) return false;
   place_steps(rows);
   rows->bound->reduction = leaves_values(rows);
+  for (unsigned i = 0; i < fused->n_outputs; i++)
+    rows->bound->n_sums += fused->outputs[i].reduced;
   return settle(rows);
 }
 

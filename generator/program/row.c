@@ -21,6 +21,8 @@ void visit_row(const FusedOperator *op, const BindingVisitor *visitor)
   for (unsigned i = 0; row->group && i < op->n_inputs + op->n_outputs; i++)
     visitor->number(i < op->n_inputs ? op->inputs[i].every : op->outputs[i - op->n_inputs].every,
                     visitor->data);
+  for (unsigned i = 0; row->n_sums && i < op->n_outputs; i++)
+    visitor->number(op->outputs[i].width, visitor->data);
   visit_points(op, row->points, visitor);
 }
 

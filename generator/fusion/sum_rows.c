@@ -1,0 +1,155 @@
+/* Rewrite sum_rows: sums over the rows of a matrix, beside operators of its rows. The kernel of these keeps a sum of each column over
+ * SUMMED_ROWS rows, which it takes one after the other, and a row kernel adds these up, in their order: nobody reads the matrix again.
+ *
+ *   dx = gradient of a norm (x, dy, g)   dg = ReduceSum(dy * normalised(x), 0)    becomes
+ *   dx, P = the same, with sums of so many rows each     dg = ReduceSum(P, 0) */
+#include "generator/fusion/private.h"
+
+#define FEW_SUMS    64 /* blocks, of which a GPU has no use */
+#define PARTS_ALIGN 16 /* bytes, of a tensor in the workspace */
+
+typedef struct {
+  Fuser *fuser;
+  Group *rows, *sums; /* operators of rows; the sum's */
+  GPtrArray *before;  /* its nodes in front of the sum */
+} Summing;
+
+static bool is_sum(const Group *group)
+{
+  const GraphNode *anchor = group->anchor;
+  return !group->absorbed && group_is_row(group) && !group->mean_of && anchor->op->id == ONNX_ReduceSum &&
+         anchor->axes == 1 && anchor->inputs[0]->rank == 2 && !program_sums_rows(anchor);
+}
+
+static bool has_many_rows(const Fuser *fuser, const GraphTensor *source)
+{
+  int64_t least, most;
+  symbolic_range(source->shape[0], &fuser->graph->facts, &least, &most);
+  return most >= (int64_t)FEW_SUMS * SUMMED_ROWS;
+}
+
+/* Operators of the rows of as large a matrix. */
+static bool are_rows(const Group *group, const GraphTensor *source)
+{
+  const GraphNode *anchor = group->anchor;
+  return !group->absorbed && group_is_row(group) && !group->mean_of && anchor->axes == 2 &&
+         graph_same_shape(anchor->inputs[0], source);
+}
+
+static bool is_of(const Summing *at, const GraphNode *producer, const Group *group)
+{
+  return producer && fuser_group(at->fuser, producer) == group;
+}
+
+/* What the sum is computed from is what the rows' kernel has or reads, and tensors of the graph. *shared: some of it is as large as the
+ * matrix. */
+static bool reads_rows(const Summing *at, const GraphNode *node, bool *shared)
+{
+  const GraphTensor *source = at->sums->anchor->inputs[0];
+  unsigned n = node == at->sums->anchor ? 1 : node->n_inputs;
+  for (unsigned i = 0; i < n; i++) {
+    const GraphTensor *input = node->inputs[i];
+    if (!input) continue;
+    if (fuser_is_view(input) || input->n_parts) return false;
+    const GraphNode *producer = at->fuser->producers[input->index];
+    if (is_of(at, producer, at->sums)) continue;
+    bool made = is_of(at, producer, at->rows);
+    if (producer && !made) return false;
+    *shared |= graph_same_shape(input, source) && (made || group_reads(at->rows, input));
+  }
+  return true;
+}
+
+static bool find_before(Summing *at)
+{
+  bool shared = false;
+  const GPtrArray *nodes = at->sums->nodes;
+  for (unsigned i = 0; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
+    if (node->index > at->sums->anchor->index) continue;
+    if (!reads_rows(at, node, &shared)) return false;
+    if (node != at->sums->anchor) g_ptr_array_add(at->before, node);
+  }
+  for (unsigned i = 0; i < at->rows->nodes->len; i++) /* none of the rows' nodes waits for the sum */
+    if (!fuser_is_acyclic(at->fuser, at->rows->nodes->pdata[i], at->sums, at->rows)) return false;
+  return shared && at->rows->nodes->len + at->before->len + 1 < at->fuser->max_steps;
+}
+
+static GraphTensor *new_parts(Summing *at)
+{
+  Fuser *fuser = at->fuser;
+  const GraphNode *anchor = at->sums->anchor;
+  const GraphTensor *source = anchor->inputs[0];
+  const Symbolic *rows = symbolic_constant(fuser->arena, SUMMED_ROWS),
+                 *shape[] = {symbolic_ceil_div(fuser->arena, source->shape[0], rows), source->shape[1]};
+  const char *name = arena_printf(fuser->arena, "%s.sums%u", source->name, fuser->tensors->len);
+  GraphTensor *tensor = fuser_new_tensor(fuser, name, NUMBER_F32, anchor->mark, shape, 2);
+  tensor->align = PARTS_ALIGN;
+  return tensor;
+}
+
+static bool takes_sums(const Summing *at, GraphNode *parts)
+{
+  Fuser *fuser = at->fuser;
+  Group trial = *at->rows;
+  trial.nodes = g_ptr_array_copy(at->rows->nodes, NULL, NULL);
+  g_ptr_array_extend(trial.nodes, at->before, NULL, NULL);
+  fuser_sort(trial.nodes);
+  g_ptr_array_add(trial.nodes, parts);
+  ProgramVerdict verdict = fuser_judge(fuser, &trial, parts->outputs[0], false);
+  g_ptr_array_unref(trial.nodes);
+  if (!verdict.taken)
+    fuser_note(fuser, "the sum of `%s` over its rows has a kernel of its own: %s",
+               at->sums->anchor->inputs[0]->name, verdict.why);
+  return verdict.taken;
+}
+
+static void take_sum(Summing *at)
+{
+  Fuser *fuser = at->fuser;
+  GraphNode *anchor = at->sums->anchor, *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
+  GraphTensor *parts = new_parts(at), *source = anchor->inputs[0];
+  node->name = "";
+  node->inputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->outputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->inputs[0] = source;
+  node->outputs[0] = parts;
+  node->n_inputs = node->n_outputs = 1;
+  node->index = fuser->nodes->len;
+  parts->producer = node;
+  if (!takes_sums(at, node)) {
+    g_ptr_array_set_size(fuser->tensors, (gint)parts->index);
+    return;
+  }
+  for (unsigned i = 0; i < at->before->len; i++) {
+    GraphNode *before = at->before->pdata[i];
+    g_ptr_array_remove(at->sums->nodes, before);
+    fuser_join(fuser, at->rows, before);
+  }
+  fuser_add_node(fuser, node);
+  fuser_join(fuser, at->rows, node);
+  fuser_sort(at->rows->nodes);
+  anchor->inputs[0] = parts;
+  fuser_note(fuser,
+             "sums of `%s` over each %d rows are kept where %s computes these, a row kernel adds them up",
+             source->name, SUMMED_ROWS, at->rows->anchor->op->name);
+}
+
+void fusion_sum_rows(Fuser *fuser)
+{
+  unsigned n = fuser->groups->len;
+  for (unsigned i = 0; i < n; i++) {
+    Group *sums = fuser->groups->pdata[i];
+    if (!is_sum(sums) || !has_many_rows(fuser, sums->anchor->inputs[0])) continue;
+    for (unsigned j = 0; j < n; j++) {
+      Group *rows = fuser->groups->pdata[j];
+      g_autoptr(GPtrArray) before = g_ptr_array_new();
+      Summing at = {.fuser = fuser, .rows = rows, .sums = sums, .before = before};
+      if (!are_rows(rows, sums->anchor->inputs[0]) || !find_before(&at)) continue;
+      fuser_unindex(fuser); /* a node and a tensor join */
+      take_sum(&at);
+      fuser_index(fuser);
+      break;
+    }
+  }
+}

@@ -10,7 +10,8 @@
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 #define WORD_BITS    32 /* of a register */
-#define NARROWEST    4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
+#define SUMS_SHARE   4 /* of the bytes of a row that a thread keeps, where it keeps sums of its columns too */
+#define NARROWEST    4 /* parts of what a warp keeps: rows of open length up to one part have a kernel */
 
 /* How rows stay: the IR's `hold`. */
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
@@ -206,8 +207,9 @@ static unsigned most_bits(const FusedOperator *op, bool lean)
 static bool holds(const Problem *problem, unsigned bits, const RowTile *fit, unsigned blocks)
 {
   unsigned elements = MAX(1, fit->rows * fit->cols / fit->threads);
-  return elements * bits / WORD_BITS + problem->gpu->model->row_registers <=
-         entry_registers(problem->gpu, fit->threads, blocks);
+  const CostModel *model = problem->gpu->model;
+  unsigned own = model->row_registers + row_of(problem->op)->n_sums * model->row_operand;
+  return elements * bits / WORD_BITS + own <= entry_registers(problem->gpu, fit->threads, blocks);
 }
 
 /* Several short rows share a block, a warp or several have each. */
@@ -240,15 +242,15 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
 {
   const CostModel *model = problem->gpu->model;
   unsigned bytes = widest_bytes(problem->op);
-  bool found = false, lone = is_budgeted(problem);
+  bool found = false, lone = is_budgeted(problem), sums = row_of(problem->op)->n_sums;
   for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
     RowTile next = tile_of(problem, 1, (unsigned)cols, threads);
     if (!holds(problem, bits, &next, 1)) continue;
-    if (lone && found && next.cols > fit->cols) break;
+    if ((lone || sums) && found && next.cols > fit->cols) break;
     *fit = next;
     found = true;
-    if (!lone && cols / threads * bytes <= model->row_bytes) break;
+    if (!lone && cols / threads * bytes <= model->row_bytes / (sums ? SUMS_SHARE : 1)) break;
   }
   unsigned most = found ? MIN(model->row_blocks, resident_blocks(problem->gpu, fit->threads)) : 0;
   while (found && fit->blocks < most && holds(problem, bits, fit, fit->blocks + 1))
@@ -305,7 +307,8 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
 static bool lies_across(const FusedOperator *op)
 {
   const FusedRow *row = row_of(op);
-  return !row->group && (!row->reduction || row->n_reductions == 1) && choose_rows_lie_across(op);
+  return !row->group && !row->n_sums && (!row->reduction || row->n_reductions == 1) &&
+         choose_rows_lie_across(op);
 }
 
 /* ---- variants ---- */

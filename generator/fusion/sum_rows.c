@@ -18,7 +18,8 @@ static bool is_sum(const Group *group)
 {
   const GraphNode *anchor = group->anchor;
   return !group->absorbed && group_is_row(group) && !group->mean_of && anchor->op->id == ONNX_ReduceSum &&
-         anchor->axes == 1 && anchor->inputs[0]->rank == 2 && !program_sums_rows(anchor);
+         anchor->axes == 1 && anchor->inputs[0]->rank == 2 &&
+         program_compute(anchor->inputs[0]->type) == NUMBER_F32 && !program_sums_rows(anchor);
 }
 
 static bool has_many_rows(const Fuser *fuser, const GraphTensor *source)

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Sums over the rows of a matrix beside operators of its rows, which keep them: summed_rows.py ADLGEN
+
+Gradients of norms, and a bias' gradient beside a softmax's, at edges of a block's rows and of its threads' columns: so many launches,
+and right by the reference, on the simulator with all checkers."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ADLGEN = pathlib.Path(sys.argv[1]).resolve()
+
+
+def check(graph, gpu, rows, launches):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "graph.json")
+        path.write_text(json.dumps(graph))
+        compiled = subprocess.run([ADLGEN, "compile", path, "--gpu", gpu, "--emit", "ptx", "--out", pathlib.Path(folder, "out")], capture_output=True, text=True)
+        if compiled.returncode:
+            sys.exit(f"{graph} {gpu}: {compiled.stderr}")
+        found = len(json.loads(pathlib.Path(folder, "out", gpu, "plan.json").read_text())["launches"])
+        if found != launches:
+            sys.exit(f"{graph} {gpu}: {found} launches in place of {launches}")
+        for r in rows:
+            ran = subprocess.run([ADLGEN, "run", path, "--gpu", gpu, "--on", "sim", "--check", "--dim", f"R={r}"], capture_output=True, text=True)
+            if ran.returncode:
+                sys.exit(f"{graph} {gpu} {r} rows: {ran.stdout} {ran.stderr}")
+
+
+def norm(op, kind, columns):
+    outputs = ["dx", "dg", "db"][:3 if op == "LayerNormalization" else 2]
+    shapes = {"DY": ["R", columns], "X": ["R", columns], "W": [columns]}
+    return {"name": "gradient", "inputs": {name: {"type": kind, "shape": shape} for name, shape in shapes.items()},
+            "nodes": [{"op": op + "Gradient", "domain": "adlgen", "inputs": list(shapes), "outputs": outputs}], "outputs": outputs}
+
+
+def softmax(kind, columns):
+    nodes = [{"op": "SoftmaxGradient", "domain": "adlgen", "inputs": ["DY", "Y"], "outputs": ["dx"]},
+             {"op": "ReduceSum", "inputs": ["dx", "axes"], "outputs": ["db"], "attributes": {"keepdims": 0}}]
+    return {"name": "bias", "inputs": {name: {"type": kind, "shape": ["R", columns]} for name in ("DY", "Y")}, "constants": {"axes": {"type": "s64", "shape": [1], "data": [0]}},
+            "nodes": nodes, "outputs": ["dx", "db"]}
+
+
+for device in ("h100", "a100"):
+    for form, width in (("bf16", 1), ("f32", 31), ("f16", 127), ("bf16", 1025), ("f32", 2048), ("bf16", 5121)):
+        wide = width > 2048
+        if width > 1:  # the gradient of a norm of one element is what roundings leave
+            check(norm("LayerNormalization", form, width), device, (1, 33) if wide else (0, 1, 31, 32, 33, 131), 3)
+            check(norm("RMSNormalization", form, width), device, (33,) if wide else (1, 65), 2)
+        check(softmax(form, width), device, (33,) if wide else (1, 64, 97), 2)
+print("sums of columns: right")

@@ -658,7 +658,7 @@ bool kernel_write_row(KernelBuild *build)
                   .again = choice_int(build->choice, "again", 0) != 0,
                   .form = choice_parameter(build->choice, "hold")->text};
   if (row_of(op)->n_sums && (tile.rows != 1 || !g_str_equal(tile.form, "registers"))) {
-    error_set(build->error, ERROR_UNSUPPORTED, &op->nodes[0]->mark, "row-form", "--skip sum_rows",
+    error_set(build->error, ERROR_UNSUPPORTED, &op->program->nodes[0].mark, "row-form", "--skip sum_rows",
               "a block that keeps sums of columns takes its rows one by one, in registers");
     return false;
   }

@@ -19,7 +19,7 @@ typedef struct FusedRow {
   const Symbolic *rows, *columns; /* how many there are of each; the last dim is the columns' */
   FusedReduction *reductions;
   unsigned n_reductions, n_phases;
-  unsigned n_sums; /* outputs that are sums of columns: a block takes rows one after the other */
+  unsigned n_sums;         /* outputs that are sums of columns: a block takes rows one after the other */
   unsigned *step_phases;   /* in which a step is computed: as late as its users allow */
   unsigned *output_phases; /* in which an output is stored: as early as its value is there */
   uint32_t axes;           /* of the program, that are columns */

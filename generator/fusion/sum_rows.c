@@ -105,6 +105,12 @@ static bool takes_sums(const Summing *at, GraphNode *parts)
   return verdict.taken;
 }
 
+static void index_again(Fuser *fuser)
+{
+  fuser_unindex(fuser);
+  fuser_index(fuser);
+}
+
 static void take_sum(Summing *at)
 {
   Fuser *fuser = at->fuser;
@@ -118,8 +124,12 @@ static void take_sum(Summing *at)
   node->n_inputs = node->n_outputs = 1;
   node->index = fuser->nodes->len;
   parts->producer = node;
-  if (!takes_sums(at, node)) {
+  index_again(fuser); /* a tensor joins, and then the node */
+  bool taken = takes_sums(at, node);
+  fuser_unindex(fuser);
+  if (!taken) {
     g_ptr_array_set_size(fuser->tensors, (gint)parts->index);
+    fuser_index(fuser);
     return;
   }
   for (unsigned i = 0; i < at->before->len; i++) {
@@ -131,6 +141,7 @@ static void take_sum(Summing *at)
   fuser_join(fuser, at->rows, node);
   fuser_sort(at->rows->nodes);
   anchor->inputs[0] = parts;
+  fuser_index(fuser);
   fuser_note(fuser,
              "sums of `%s` over each %d rows are kept where %s computes these, a row kernel adds them up",
              source->name, SUMMED_ROWS, at->rows->anchor->op->name);
@@ -147,9 +158,7 @@ void fusion_sum_rows(Fuser *fuser)
       g_autoptr(GPtrArray) before = g_ptr_array_new();
       Summing at = {.fuser = fuser, .rows = rows, .sums = sums, .before = before};
       if (!are_rows(rows, sums->anchor->inputs[0]) || !find_before(&at)) continue;
-      fuser_unindex(fuser); /* a node and a tensor join */
       take_sum(&at);
-      fuser_index(fuser);
       break;
     }
   }

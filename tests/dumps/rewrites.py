@@ -63,6 +63,9 @@ GRAPHS = {
     "halves": {"inputs": {"x": tensor("bf16", 3, 64), "g": tensor("bf16", 64)},
                "nodes": [node("RMSNormalization", "x g", "n", axis=-1), node("Split", "n", "n1 n2", axis=-1, num_outputs=2),
                          node("Mul", "n1 n2", "y")], "outputs": ["y"]},
+    # sums over rows that another kernel has
+    "sums": {"inputs": {"x": tensor("f32", 2048, 16)}, "constants": {"first": {"type": "s64", "shape": [1], "data": [0]}},
+             "nodes": [node("Softmax", "x", "y", axis=-1), node("ReduceSum", "y first", "z", keepdims=0)], "outputs": ["y", "z"]},
     # two kernels of the same operands
     "siblings": {"inputs": {"x": tensor("f32", 6, 50), "a": tensor("f32", 6, 50)},
                  "nodes": [node("Mul", "x a", "y"), node("Sub", "x a", "z")], "outputs": ["y", "z"]},
@@ -93,7 +96,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "siblings", "attention", "forms"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "attention", "forms"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -15,6 +15,7 @@ typedef struct Chooser {
   const CompiledKernel *kernel;
   Arena *arena;
   unsigned tile[MAX_SYMBOLS];
+  int64_t bound[MAX_SYMBOLS]; /* the largest value that the kernel's guard admits; 0: it names none */
   int64_t base[MAX_SYMBOLS];
   unsigned base_skew;
   GArray *cases; /* CatalogCase */
@@ -71,6 +72,31 @@ static void read_tiles(Chooser *c)
   }
 }
 
+static void read_bound(Chooser *c, const Symbolic *guard)
+{
+  int64_t limit;
+  if (!guard) return;
+  if (guard->kind == SYMBOLIC_AND) {
+    read_bound(c, guard->a);
+    read_bound(c, guard->b);
+  }
+  if (guard->kind != SYMBOLIC_LE || guard->a->kind != SYMBOLIC_SYMBOL ||
+      !symbolic_is_constant(guard->b, &limit))
+    return;
+  for (unsigned i = 0; i < c->plan->n_symbols; i++)
+    if (!strcmp(c->plan->symbols[i].name, guard->a->name)) c->bound[i] = limit;
+}
+
+/* A kernel for rows up to a length that is no multiple of its tile is launched between that of the one before it and its own. */
+static void read_bounds(Chooser *c)
+{
+  for (unsigned i = 0; i < c->plan->n_launches; i++) {
+    const PlanLaunch *launch = c->plan->launches[i];
+    for (unsigned v = 0; v < launch->n_variants; v++)
+      if (!strcmp(launch->variants[v]->kernel, c->kernel->name)) read_bound(c, launch->variants[v]->guard);
+  }
+}
+
 static bool is_prime(int64_t x)
 {
   for (int64_t i = 2; i * i <= x; i++)
@@ -114,24 +140,29 @@ static void add_case(Chooser *c, const int64_t *symbols, unsigned skew, CatalogA
   g_array_append_val(c->cases, out);
 }
 
+/* Sizes of a dimension at which a kernel may be launched, the smallest first; the last one is what its guard names. */
+static const unsigned tiles[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 17, 20, 24, 28, 32, 33, 40};
+#define BASES (2 + G_N_ELEMENTS(tiles) + 1)
+
+static int64_t base_value(const Chooser *c, unsigned symbol, unsigned k)
+{
+  int64_t m = MAX(c->plan->symbols[symbol].multiple, 1), least = c->plan->symbols[symbol].min;
+  if (k == BASES - 1) return c->bound[symbol] / m * m;
+  int64_t value = k == 0 ? 1 : k == 1 ? 16 : (int64_t)tiles[k - 2] * c->tile[symbol];
+  return (MAX(value, least) + m - 1) / m * m;
+}
+
 /* The first size, counted up along all dimensions, at which the kernel is launched. */
 static bool find_base(Chooser *c)
 {
   static const unsigned skews[] = {0, 1};
-  static const unsigned tiles[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 17, 20, 24, 28, 32, 33, 40};
-  unsigned n = c->plan->n_symbols, choices = 2 + G_N_ELEMENTS(tiles), total = 1;
+  unsigned n = c->plan->n_symbols, total = 1;
   for (unsigned i = 0; i < n; i++)
-    total *= choices;
+    total *= BASES;
   for (unsigned s = 0; s < G_N_ELEMENTS(skews); s++)
     for (unsigned index = 0; index < total; index++) {
-      for (unsigned i = 0, rest = index; i < n; i++, rest /= choices) {
-        const PlanSymbol *symbol = &c->plan->symbols[i];
-        unsigned k = rest % choices;
-        int64_t m = MAX(symbol->multiple, 1),
-                value = k < 2 ? (k ? 16 : 1) : (int64_t)tiles[k - 2] * c->tile[i];
-        value = MAX(value, symbol->min);
-        c->base[i] = (value + m - 1) / m * m;
-      }
+      for (unsigned i = 0, rest = index; i < n; i++, rest /= BASES)
+        c->base[i] = base_value(c, i, rest % BASES);
       c->base_skew = skews[s];
       if (launches(c, c->base, c->base_skew)) return true;
     }
@@ -172,6 +203,7 @@ static unsigned candidates(const Chooser *c, unsigned symbol, int64_t *values)
   values[n++] = prime;
   values[n++] = 16 * prime_from(prime / 16 + 1); /* odd in steps of 16, where vectors are asked for */
   if (is_k) values[n++] = (ring + 16) / m * m;
+  if (c->bound[symbol] % tile) cross_tile(c, symbol, c->bound[symbol] / m * m, values, &n);
   for (int64_t k = 1; k <= MAX_TILES && n + 5 <= MAX_VALUES; k++)
     if (cross_tile(c, symbol, k * tile, values, &n)) break;
   return n;
@@ -244,6 +276,7 @@ CatalogCase *catalog_cases(const Plan *plan, const CompiledKernel *kernel, Arena
   if (plan->n_symbols > MAX_SYMBOLS) return NULL;
   Chooser c = {.plan = plan, .kernel = kernel, .arena = arena};
   read_tiles(&c);
+  read_bounds(&c);
   if (!find_base(&c)) return NULL;
   c.cases = g_array_new(FALSE, FALSE, sizeof(CatalogCase));
   choose(&c);

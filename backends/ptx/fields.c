@@ -202,6 +202,7 @@ static const char *cache(Emitter *e, RowMatch *match)
   if (name == NULL) return "";
   if (strcmp(name, "streaming") == 0) return ".cs";
   if (strcmp(name, "no_allocate") == 0) return ".L1::no_allocate";
+  if (strcmp(name, "ahead") == 0) return ".L2::256B";
   if (!wants_policy(e, match)) return "";
   /* What is not to stay in L2 has no business in L1 either. */
   return strcmp(name, "evict_first") == 0 ? ".L1::no_allocate.L2::cache_hint" : ".L2::cache_hint";

@@ -348,8 +348,20 @@ static double slices_memory(const Gpu *gpu, const CostGemm *gemm)
 static double widening(const CostModel *model, const CostGemm *gemm, const CostTile *tile)
 {
   if (!tile->widens) return 0;
-  double lines = (double)tile->bk * gemm->a_bytes / LINE;
-  return lines * model->widen_line * (tile->widens_across ? model->widen_across : 1);
+  /* by elements: of 4 bits a thread loads whole words */
+  bool nibbles = gemm->a_bytes < 1;
+  double lines = (double)tile->bk / LINE;
+  return lines * (nibbles ? model->widen_nibbles : model->widen_line) *
+         (tile->widens_across ? model->widen_across : 1);
+}
+
+/* Clocks of a k step in which as many blocks of an SM keep each other from widening. */
+static double widening_busy(const CostModel *model, const CostGemm *gemm, const CostTile *tile,
+                            double together)
+{
+  if (!tile->widens || gemm->a_bytes >= 1) return 0;
+  double groups = ceil((double)tile->bm / WARPGROUP_ROWS);
+  return together * groups * (double)tile->bk / LINE * model->widen_nibbles_busy;
 }
 
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -374,7 +386,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
   if (tile->promote) cost.tensor += promotion(model, tile);
-  cost.tensor += widening(model, gemm, tile);
+  cost.tensor = fmax(cost.tensor + widening(model, gemm, tile), widening_busy(model, gemm, tile, 1));
   if (tile->through_registers)
     cost.tensor += model->load_a * (tile->bm > WARPGROUP_ROWS ? 1 - model->load_a_hidden : 1);
   cost.shared = (filled + read) / banks /
@@ -454,6 +466,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency +
                 widening(model, gemm, tile);
+  cost.tensor = fmax(cost.tensor, widening_busy(model, gemm, tile, together));
   double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(model, gemm, tile, rate, 1);
   if (!tile->threads_copy &&
       gemm->n > tile->bn) { /* then A does not stream past once: it is a tile as others */

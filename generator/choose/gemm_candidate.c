@@ -45,11 +45,14 @@ static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
   return depth;
 }
 
-/* Elements of k: a line of weights of 8 bits, or half of one, in one box. Whole blocks of narrow weights' scales, or a part
+/* Elements of k: a line of weights of 8 bits, or of 4 beside few columns, or half of one, in one box. Whole blocks of narrow weights' scales, or a part
  * of one. */
-static unsigned widened_depth(const Gpu *gpu, const GemmWeights *weights, bool fast)
+static unsigned widened_depth(const Gpu *gpu, const GemmWeights *weights, const GemmCandidate *tile,
+                              bool fast)
 {
-  unsigned depth = fast ? 128 : 64, most = gemm_box_side(gpu);
+  bool deep = tile->group && number_is_packed(weights->type) && tile->split_k <= 1 &&
+              tile->bn <= gpu->model->deep_columns;
+  unsigned depth = (fast ? 128 : 64) << (fast && deep), most = gemm_box_side(gpu);
   while (depth > most)
     depth /= 2;
   if (!weights->depth || depth % weights->depth == 0) return depth;
@@ -123,7 +126,7 @@ GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fa
   tile.bk = tile_depth(problem, tile, fast);
   if (gemm_of(problem->op)->scaled) tile.bk = within_blocks(gemm_of(problem->op), tile.bk);
   if (gemm_of(problem->op)->narrow)
-    tile.bk = widened_depth(problem->gpu, &gemm_of(problem->op)->weights, fast);
+    tile.bk = widened_depth(problem->gpu, &gemm_of(problem->op)->weights, &tile, fast);
   tile.reuse = tile.once = 0;
   tile.stages = stage_count(problem, &tile, fast);
   if (fast && tile.stages < problem->gpu->model->enough_slots && may_reuse(&tile)) {

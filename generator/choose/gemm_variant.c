@@ -236,6 +236,20 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
   choice_set_int(choice, "ring", ring && gemm_scales_in_ring(problem, false));
 }
 
+/* Of many columns scales multiply weights of 4 bits, which are then what DequantizeLinear gives: of the type of the product, or powers
+ * of two. Else sums of a block, which take registers, and an addition of each, once for each block. */
+static void set_rounding(const Problem *problem, Choice *choice, const GemmCandidate *tile)
+{
+  const FusedOperator *op = gemm_candidate_operator(problem, tile);
+  const FusedGemm *gemm = gemm_of(op);
+  if (!gemm->narrow) return;
+  NumberType scale = op->inputs[gemm->weights.scale].tensor->type;
+  bool rounds = gemm->weights.depth && number_is_packed(gemm->weights.type) &&
+                tile->bn >= problem->gpu->model->rounded_columns &&
+                (scale == gemm->b_type || (scale == NUMBER_E8M0 && gemm->b_type == NUMBER_BF16));
+  choice_set_int(choice, "rounded", rounds);
+}
+
 /* Of narrow weights what a kernel's name says of them beside their type. */
 static const char *weights_text(const Problem *problem, const FusedGemm *gemm)
 {
@@ -260,6 +274,7 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   if (fast) tile.stages = gemm_candidate_slots(problem, &tile, gemm_most_rows(problem, choice));
   choice->template_name = gemm_candidate_template(problem, &tile);
   set_types(choice, gemm_candidate_operator(problem, &tile));
+  set_rounding(problem, choice, &tile);
   set_scales(problem, choice, fast && tile.group);
   carry(problem, choice, tile, fast);
   choice->group = tile.group;

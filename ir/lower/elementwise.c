@@ -183,7 +183,7 @@ static void scalar_elementwise(Lower *lower, IrOp *op)
   lower_scalar_bind(lower, op->results[0], compute(lower, op, element, source, operands));
 }
 
-/* Two neighbours of what is subtracted, in one word; of a row or column, or a number, twice the same. */
+/* Two neighbours of the other operand, in one word; of a row or column, or a number, twice the same. */
 static IrExpr *word_of_two(Lower *lower, LowerTile *tile, unsigned r)
 {
   IrExpr *low = tile->reg[r], *high = tile->reg[r + 1];
@@ -198,12 +198,13 @@ static IrExpr *word_of_two(Lower *lower, LowerTile *tile, unsigned r)
   return lower_scalar(lower, OP_PACK, ir_scalar(NUMBER_B32), "both", 2, low, low);
 }
 
-/* What is subtracted from elements of which only pairs exist (widen_pairs) is subtracted from two at once. */
-static LowerTile *subtract_pairs(Lower *lower, const IrOp *op)
+/* From elements of which only pairs exist (widen_pairs) two at once are subtracted, or two are multiplied. */
+static LowerTile *compute_pairs(Lower *lower, const IrOp *op)
 {
   const IrType *type = &op->results[0]->type;
   const IrExpr *operand = op->operands[0];
-  LowerTile *from = op->code == OP_SUB && operand->kind == EXPR_VALUE
+  bool subtracts = op->code == OP_SUB;
+  LowerTile *from = (subtracts || op->code == OP_MUL) && operand->kind == EXPR_VALUE
                         ? g_hash_table_lookup(lower->tiles, operand->value)
                         : NULL;
   bool pairs = from && from->packed && !from->array && number_has_bytes(type->element, 2) &&
@@ -214,8 +215,9 @@ static LowerTile *subtract_pairs(Lower *lower, const IrOp *op)
   lower_make_pairs(lower, tile);
   tile->packed = true;
   for (unsigned i = 0; i < tile->n / 2 && !lower->failed; i++) {
-    tile->pair[i] = lower_value(lower, OP_SUB_PAIR, ir_scalar(NUMBER_B32), "less", 2, from->pair[i],
-                                word_of_two(lower, other, 2 * i));
+    tile->pair[i] =
+        lower_value(lower, subtracts ? OP_SUB_PAIR : OP_MUL_PAIR, ir_scalar(NUMBER_B32),
+                    subtracts ? "less" : "times", 2, from->pair[i], word_of_two(lower, other, 2 * i));
     ir_attribute_set(tile->pair[i]->value->def, ATTR_TYPE,
                      ir_name(lower->module, number_name(type->element)));
   }
@@ -230,7 +232,7 @@ void lower_elementwise(Lower *lower, IrOp *op)
     scalar_elementwise(lower, op);
     return;
   }
-  LowerTile *pairs = subtract_pairs(lower, op);
+  LowerTile *pairs = compute_pairs(lower, op);
   if (pairs) {
     lower_tile_bind(lower, result, pairs);
     return;

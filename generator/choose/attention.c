@@ -23,9 +23,9 @@ static double typical(const Problem *problem, const Symbolic *extent)
   return (double)choose_typical(problem, extent);
 }
 
-static double operand_bytes(const FusedAttention *attention)
+static double bytes_of(NumberType type)
 {
-  return (double)number_bits(attention->type) / CHAR_BIT;
+  return (double)number_bits(type) / CHAR_BIT;
 }
 
 /* Through device memory, each element once. */
@@ -36,10 +36,10 @@ static double memory_clocks(const Problem *problem)
   double matrices = typical(problem, attention->batches) * typical(problem, attention->heads),
          shared = matrices / typical(problem, attention->group), depth = typical(problem, attention->depth),
          width = typical(problem, attention->width);
-  double elements = matrices * typical(problem, attention->rows) * (depth + width) +
-                    shared * typical(problem, attention->keys) * (depth + width);
+  double bytes = matrices * typical(problem, attention->rows) * (depth + width) * bytes_of(attention->type) +
+                 shared * typical(problem, attention->keys) * (depth + width) * bytes_of(attention->stored);
   double bandwidth = gpu->memory_bandwidth_read > 0 ? gpu->memory_bandwidth_read : gpu->memory_bandwidth;
-  return bandwidth > 0 ? elements * operand_bytes(attention) / bandwidth * attention_clock(gpu) : 0;
+  return bandwidth > 0 ? bytes / bandwidth * attention_clock(gpu) : 0;
 }
 
 #define ROWS_OF_WARP 16 /* of a tile that warps share */
@@ -89,10 +89,12 @@ static bool require_vectors(const Problem *problem, Choice *choice)
   const FusedAttention *attention = attention_of(op);
   const AttentionOperand *const operands[] = {&attention->queries, &attention->key_matrix,
                                               &attention->values};
-  int64_t vector = number_elements(attention->type, VECTOR_BYTES);
+  int64_t vector = number_elements(attention->stored, VECTOR_BYTES);
   for (unsigned i = 0; i < G_N_ELEMENTS(operands); i++)
     for (unsigned d = 0; d + 1 < G_N_ELEMENTS(operands[i]->strides); d++)
-      if (!choose_require_multiple(problem, choice, operands[i]->strides[d], vector)) return false;
+      if (!choose_require_multiple(problem, choice, operands[i]->strides[d],
+                                   i ? vector : number_elements(attention->type, VECTOR_BYTES)))
+        return false;
   for (unsigned i = 0; attention->pages.rows && i < G_N_ELEMENTS(attention->pages.strides); i++)
     if (!choose_require_multiple(problem, choice, attention->pages.strides[i], vector)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++)
@@ -168,6 +170,8 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   const FusedAttention *attention = attention_of(problem->op);
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(attention->type));
+  choice_set_name(choice, "tk", number_name(attention->stored));
+  choice_set_int(choice, "widened", attention->stored != attention->type);
   candidate_carry(tile, choice, NULL, NULL);
   attention_set_heads(choice, attention->type, attention->depth, attention->width, attention->causal);
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);

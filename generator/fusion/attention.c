@@ -174,26 +174,91 @@ static Group *group_of(const AttentionPattern *at)
   return group;
 }
 
-/* Who gathers pages that the product's right operand shows, for it alone; or NULL. */
-static GraphNode *gatherer_of(const AttentionPattern *at, const GraphNode *product)
+/* Who computes the tensor, for one reader alone; or NULL. */
+static GraphNode *alone(const AttentionPattern *at, const GraphTensor *tensor)
+{
+  GraphNode *node = at->producers[tensor->index];
+  bool own = node && at->readers[tensor->index]->len == 1 && !node->outputs[0]->is_output && !tensor->n_parts;
+  return own ? node : NULL;
+}
+
+/* Who gathers pages that the tensor shows; or NULL. */
+static GraphNode *gatherer_of(const AttentionPattern *at, const GraphTensor *tensor)
+{
+  GraphNode *node = alone(at, tensor);
+  return node && program_shows_pages(at->fuser->arena, node, tensor) ? node : NULL;
+}
+
+/* Who widens the product's right operand from 8 bits; or NULL. */
+static GraphNode *widener_of(const AttentionPattern *at, const GraphNode *product)
 {
   const GraphTensor *tensor = product->inputs[1];
-  GraphNode *node = at->producers[tensor->index];
-  bool alone =
-      node && at->readers[tensor->index]->len == 1 && !node->outputs[0]->is_output && !tensor->n_parts;
-  return alone && program_shows_pages(at->fuser->arena, node, tensor) ? node : NULL;
+  GraphNode *node = alone(at, tensor);
+  if (!node) return NULL;
+  bool gathered = node->n_inputs && gatherer_of(at, node->inputs[0]);
+  bool shows = program_shows_widened(at->fuser->arena, node, product, gathered, product == at->second);
+  return shows ? node : NULL;
+}
+
+/* What is gathered or in memory of the product's right operand. */
+static const GraphTensor *stored_operand(const AttentionPattern *at, const GraphNode *product)
+{
+  const GraphNode *widener = at->widened ? widener_of(at, product) : NULL;
+  return widener ? widener->inputs[0] : product->inputs[1];
+}
+
+/* The type of what is in memory of the product's right operand, if somebody widens it: that node, or, where take_scales knew of it
+ * before, the product itself. */
+static NumberType widened_type(const AttentionPattern *at, const GraphNode *product, GraphNode **widener)
+{
+  *widener = widener_of(at, product);
+  return *widener ? (*widener)->inputs[0]->type : product->inputs[1]->type;
+}
+
+/* Keys and values of 8 bits: nobody has to write them down wider. */
+static void take_widened(AttentionPattern *at)
+{
+  GraphNode *wideners[2];
+  NumberType keys = widened_type(at, at->first, &wideners[0]),
+             values = widened_type(at, at->second, &wideners[1]);
+  at->widened = (wideners[0] || wideners[1]) && wideners[0] != wideners[1] && keys == values;
+  for (unsigned i = 0; at->widened && i < G_N_ELEMENTS(wideners); i++)
+    if (wideners[i]) g_hash_table_add(at->inside, wideners[i]);
+}
+
+/* The group as it is, or without what widens its operands where the family does not take these. */
+static ProgramVerdict judge(AttentionPattern *at, Group **group)
+{
+  const GraphTensor *result = at->second->outputs[0];
+  const GraphNode *const products[] = {at->first, at->second};
+  ProgramVerdict verdict = fuser_judge(at->fuser, *group, result, false);
+  if (verdict.taken || !at->widened) return verdict;
+  fuser_note(at->fuser, "keys and values of `%s` are widened first: %s", result->name, verdict.why);
+  for (unsigned i = 0; i < G_N_ELEMENTS(products); i++) {
+    GraphNode *widener = widener_of(at, products[i]);
+    if (widener) g_hash_table_remove(at->inside, widener);
+  }
+  at->widened = false;
+  g_ptr_array_unref((*group)->nodes);
+  *group = group_of(at);
+  return fuser_judge(at->fuser, *group, result, false);
 }
 
 /* Keys and values that are gathered page by page: nobody has to write them down, if the family takes it so. */
 static bool take_pages(AttentionPattern *at, Group **group, ProgramVerdict *verdict)
 {
-  GraphNode *keys = gatherer_of(at, at->first), *values = gatherer_of(at, at->second);
+  GraphNode *keys = gatherer_of(at, stored_operand(at, at->first)),
+            *values = gatherer_of(at, stored_operand(at, at->second));
   if (!keys || !values || keys == values) return false;
   g_hash_table_add(at->inside, keys);
   g_hash_table_add(at->inside, values);
   Group *with = group_of(at);
   *verdict = fuser_judge(at->fuser, with, at->second->outputs[0], false);
   g_ptr_array_unref(verdict->taken ? (*group)->nodes : with->nodes);
+  if (!verdict->taken) {
+    g_hash_table_remove(at->inside, keys);
+    g_hash_table_remove(at->inside, values);
+  }
   if (verdict->taken)
     *group = with;
   else
@@ -211,16 +276,18 @@ static void fuse(AttentionPattern *at)
                  at->softmax->inputs[0]->name, at->why);
     return;
   }
+  take_widened(at);
   Group *group = group_of(at);
   ProgramVerdict verdict;
   bool paged = take_pages(at, &group, &verdict);
-  if (!paged) verdict = fuser_judge(fuser, group, at->second->outputs[0], false);
+  if (!paged) verdict = judge(at, &group);
   if (!verdict.taken) {
     fuser_note(fuser, "attention `%s` is computed in parts: %s", at->second->outputs[0]->name, verdict.why);
     g_ptr_array_unref(group->nodes);
     return;
   }
   if (paged) fuser_note(fuser, "pages of keys and values are read where they lie");
+  if (at->widened) fuser_note(fuser, "keys and values of 8 bits are widened in its kernel");
   fuser_note(fuser, "attention `%s` is one kernel: `%s` stays in its registers", at->second->outputs[0]->name,
              at->first->outputs[0]->name);
   for (unsigned i = 0; i < group->nodes->len; i++)

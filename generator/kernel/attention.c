@@ -86,6 +86,17 @@ static IrValue *add_table(KernelBuild *build, unsigned position)
   return kernel_add_tensor(build, KERNEL_INPUT, position, table->tensor, RANK, dims, strides);
 }
 
+/* [batch, head, key, 1] */
+static IrValue *add_scales(KernelBuild *build, unsigned position)
+{
+  const FusedInput *scales = &build->op->inputs[position];
+  const Symbolic *none = symbolic_constant(build->expressions, 0), *const *all = build->op->dims;
+  const Symbolic *dims[RANK] = {all[ATTENTION_BATCH], all[ATTENTION_HEAD], all[ATTENTION_KEY], none},
+                 *strides[RANK] = {scales->strides[ATTENTION_BATCH], scales->strides[ATTENTION_HEAD],
+                                   scales->strides[ATTENTION_KEY], none};
+  return kernel_add_tensor(build, KERNEL_INPUT, position, scales->tensor, RANK, dims, strides);
+}
+
 static void add_tensors(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
@@ -99,6 +110,8 @@ static void add_tensors(KernelBuild *build)
           add_list(build, i, i == sequences->ends ? sequences->of_ends : sequences->of_lengths);
     else if (pages->rows && i == pages->table)
       build->inputs[i] = add_table(build, i);
+    else if (attention_of(op)->scaled && i == attention_of(op)->scale_input)
+      build->inputs[i] = add_scales(build, i);
     else if (!fused_is_contracted(op, i))
       build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
                                     (const Symbolic *const *)op->inputs[i].strides);
@@ -115,8 +128,13 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool r
 {
   const Place *place = scope->data;
   IrModule *module = scope->build->module;
+  const FusedAttention *attention = attention_of(scope->build->op);
   IrExpr *at[RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD], place->at[ATTENTION_ROW],
                       place->at[place->inner]};
+  for (unsigned i = 0; i < scope->build->op->n_inputs; i++)
+    if (attention_is_by_group(attention, i) && tensor == scope->tensors[i])
+      at[ATTENTION_HEAD] = ir_binary(module, OPERATOR_DIV, at[ATTENTION_HEAD],
+                                     kernel_dim(scope->build, attention->group, "GROUP", NUMBER_S32));
   extent[0] = place->rows;
   extent[1] = place->columns;
   for (unsigned d = 0; d < RANK; d++) {
@@ -230,6 +248,35 @@ static bool write_score(KernelBuild *build)
     score = within(&scope, &attention->bounds[i], score);
   scope_close(&scope, score);
   return true;
+}
+
+/* A tile of values in the type that it is multiplied in, each key's by its scale if they have some. */
+static void write_widened(KernelBuild *build)
+{
+  static const char *const names[] = {"batch", "head", "key"};
+  const FusedAttention *attention = attention_of(build->op);
+  IrModule *module = build->module;
+  StepScope scope = {.load = load_input};
+  Place place = {.rows = choice_int(build->choice, "keys", 0),
+                 .columns = choice_int(build->choice, "dv_tile", 0),
+                 .inner = ATTENTION_COLUMN};
+  int64_t extent[2] = {place.rows, place.columns};
+  scope_open(&scope, build, "values");
+  scope.data = &place;
+  scope.load = load_input;
+  IrType type = ir_tile(module, attention->type, 2, extent, NULL);
+  IrExpr *values = ir_value(module, ir_parameter_new(scope.function, "wide", type));
+  for (unsigned d = 0; d < G_N_ELEMENTS(names); d++)
+    place.at[d] = ir_value(module, ir_parameter_new(scope.function, names[d], ir_scalar(NUMBER_S32)));
+  place.at[ATTENTION_COLUMN] = ir_int(module, 0);
+  scope_add_tensors(&scope);
+  if (attention->scaled) {
+    FusedOperand input = {.kind = OPERAND_INPUT, .index = attention->scale_input};
+    StepWriter writer = kernel_steps(build, &scope.builder);
+    IrExpr *scale = step_convert(&writer, scope_operand(&scope, &input), attention->type);
+    values = ir_emit_value(&scope.builder, OP_MUL, type, "scaled", 2, values, scale);
+  }
+  scope_close(&scope, values);
 }
 
 /* Rows of the tile in front of `end`: of another sequence are those behind it. */
@@ -484,5 +531,6 @@ bool kernel_write_attention(KernelBuild *build)
   write_seen(build);
   write_behind(build);
   write_slab(build);
+  write_widened(build);
   return write_score(build) && write_epilogue(build);
 }

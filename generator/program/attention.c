@@ -20,8 +20,12 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
   visit_operand(&attention->key_matrix, visitor);
   visit_operand(&attention->values, visitor);
   visitor->number(attention->type, visitor->data);
+  visitor->number(attention->stored, visitor->data);
   visitor->operand(&attention->score, visitor->data);
   visitor->real(attention->scale, visitor->data);
+  visitor->number(attention->scaled ? attention->scale_input + 1 : 0, visitor->data);
+  visitor->number((unsigned)attention->by_group, visitor->data);
+  visitor->number((unsigned)(attention->by_group >> 32), visitor->data);
   visitor->number(attention->causal, visitor->data);
   visitor->expression(attention->diagonal, visitor->data);
   visitor->number(attention->n_bounds, visitor->data);
@@ -65,6 +69,8 @@ void describe_attention(const FusedOperator *op, GString *text)
 {
   const FusedAttention *attention = attention_of(op);
   g_string_append_printf(text, "  attention %s,", number_name(attention->type));
+  if (attention->stored != attention->type)
+    g_string_append_printf(text, " of keys and values in %s,", number_name(attention->stored));
   fused_put_value(text, "rows", attention->rows);
   fused_put_value(text, "keys", attention->keys);
   fused_put_value(text, "depth", attention->depth);
@@ -110,8 +116,10 @@ void describe_attention(const FusedOperator *op, GString *text)
 
 unsigned types_attention(const FusedOperator *op, NumberType *types)
 {
-  types[0] = attention_of(op)->type;
-  return 1;
+  const FusedAttention *attention = attention_of(op);
+  types[0] = attention->type;
+  types[1] = attention->stored;
+  return attention->stored == attention->type ? 1 : 2;
 }
 
 unsigned extents_attention(const FusedOperator *op, FamilyExtent *extents)

@@ -55,7 +55,12 @@ typedef struct FusedAttention {
   const Symbolic *batches, *heads, *rows, *keys, *depth, *width; /* dims but depth, the elements of a query */
   const Symbolic *group; /* heads that share keys and values: the same number for all of them */
   AttentionOperand queries, key_matrix, values;
-  NumberType type;    /* of all three */
+  NumberType type;      /* of all three, as they are multiplied */
+  NumberType stored;    /* of keys and values in memory: `type`, or one of 8 bits */
+  bool scaled;          /* values are multiplied by a scale for each key, */
+  unsigned scale_input; /* of inputs[] */
+  uint64_t
+      by_group; /* of inputs[], by bit: what heads that share keys share too, counted as heads of keys are */
   FusedOperand score; /* what softmax is of but for the scale: ANCHOR 0, the product, or a STEP */
   double scale;       /* multiplies scores */
   bool causal;        /* key <= row + diagonal is seen, no other */
@@ -65,6 +70,13 @@ typedef struct FusedAttention {
   AttentionPages pages;
   AttentionSequences sequences;
 } FusedAttention;
+
+#define ATTENTION_BITS (CHAR_BIT * sizeof(uint64_t)) /* of by_group */
+
+static inline bool attention_is_by_group(const FusedAttention *attention, unsigned input)
+{
+  return input < ATTENTION_BITS && attention->by_group >> input & 1;
+}
 
 /* What key - row is at least, as far as it is known; NULL: keys are seen from the first one on. */
 static inline const Symbolic *attention_lowest(const FusedAttention *attention)

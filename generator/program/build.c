@@ -146,7 +146,8 @@ static void add_nodes(ProgramBuilder *at)
 {
   for (unsigned i = 0; i < at->group->n; i++) {
     const GraphNode *node = at->group->nodes[i];
-    if (program_gathers_pages(at, node)) continue; /* who multiplies them reads them */
+    if (program_gathers_pages(at, node) || program_is_widener(at, node))
+      continue; /* who multiplies them reads them */
     program_stand_at(at, node->op->class_ == OPERATOR_ROW ? node->inputs[0] : node->outputs[0]);
     switch (node->op->class_) {
     case OPERATOR_GEMM: program_add_product(at, node); break;

@@ -33,4 +33,9 @@ bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTenso
 /* Does the row operator leave sums over SUMMED_ROWS rows each of a matrix, of every column? Beside operators of whole rows its parts
  * are summed as they are written. */
 bool program_sums_rows(const GraphNode *node);
+/* Does the product's right operand, a view of what the node widens from 8 bits to 16, tell where its elements and their scales were?
+ * Then the node goes into a program of two products with it (build_widened.c). gathered: these lie in pages; weighed: scales may vary
+ * along what is contracted. */
+bool program_shows_widened(Arena *arena, const GraphNode *node, const GraphNode *product, bool gathered,
+                           bool weighed);
 Program *program_build(const ProgramGroup *group);

@@ -129,6 +129,17 @@ static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, Progra
   return value;
 }
 
+/* The value by the scale of keys or values that the group widens, if that varies along what is contracted, or if it does not. */
+static ProgramValue by_widened_scale(ProgramBuilder *at, const GraphNode *node, ProgramValue value,
+                                     bool along)
+{
+  const GraphNode *widener = program_widener_of(at, node->inputs[1]);
+  if (!widener) return value;
+  ProgramAccess access = program_matrix_access(at, node, node->inputs[1], true);
+  ProgramValue scale = program_widened_scale(at, widener, &access, along);
+  return scale.kind == VALUE_ABSENT ? value : part(at, node, ONNX_Mul, NUMBER_F32, value, scale);
+}
+
 /* What a result is added up in. */
 static NumberType accumulator(const GraphNode *node)
 {
@@ -139,7 +150,9 @@ static NumberType accumulator(const GraphNode *node)
 static ProgramValue matrix(ProgramBuilder *at, const GraphNode *node, unsigned input)
 {
   ProgramAccess access = program_matrix_access(at, node, node->inputs[input], input == 1);
-  const GraphNode *gather = program_pages_of(at, node->inputs[input]);
+  const GraphNode *gather = program_pages_of(at, node->inputs[input]),
+                  *widener = program_widener_of(at, node->inputs[input]);
+  if (widener) return program_read_widened(at, widener, &access);
   return gather ? program_read_page(at, gather, &access) : program_add_read(at, node, access);
 }
 
@@ -172,7 +185,7 @@ static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
 
 void program_add_product(ProgramBuilder *at, const GraphNode *node)
 {
-  ProgramValue a = left_operand(at, node), b = scaled_operand(at, node, 1);
+  ProgramValue a = by_widened_scale(at, node, left_operand(at, node), true), b = scaled_operand(at, node, 1);
   NumberType held = accumulator(node), compute = program_compute(at->anchor->outputs[0]->type);
   ProgramNode dot = {.kind = NODE_REDUCE,
                      .source = node,
@@ -181,7 +194,7 @@ void program_add_product(ProgramBuilder *at, const GraphNode *node)
                      .type = held,
                      .compute = held};
   ProgramValue value = program_add_node(at, dot, (ProgramValue[]){a, b}, 2, held);
-  value = add_scales(at, node, value);
+  value = by_widened_scale(at, node, add_scales(at, node, value), false);
   const GraphAttribute *alpha = graph_attribute_find(node, "alpha");
   if (alpha && alpha->number != 1)
     value = part(at, at->anchor, ONNX_Mul, compute, value, program_immediate(alpha->number, NUMBER_F32));

@@ -24,9 +24,8 @@ bool program_gathers_pages(const ProgramBuilder *at, const GraphNode *node)
   return at->second && is_paging(node);
 }
 
-/* Where the point lies along a dimension of what was gathered, if the view walks along it: the one of that stride. */
-static bool find_index(const GraphTensor *gathered, unsigned dim, const ProgramAccess *access,
-                       const Symbolic *extent, const Symbolic **index)
+bool program_index_along(const GraphTensor *gathered, unsigned dim, const ProgramAccess *access,
+                         const Symbolic *extent, const Symbolic **index)
 {
   for (unsigned d = 0; d < access->tensor->rank; d++) {
     if (!symbolic_same(access->tensor->strides[d], gathered->strides[dim]) ||
@@ -69,10 +68,10 @@ ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, cons
   for (unsigned d = 0; d < gathered->rank; d++)
     index[d] = zero;
   /* dimensions of what was gathered: batch, page, row, others; page and row are one in the view */
-  find_index(gathered, 0, access, gathered->shape[0], &index[0]);
-  find_index(gathered, 2, access, keys, &index[2]);
+  program_index_along(gathered, 0, access, gathered->shape[0], &index[0]);
+  program_index_along(gathered, 2, access, keys, &index[2]);
   for (unsigned d = 3; d < gathered->rank; d++)
-    find_index(gathered, d, access, gathered->shape[d], &index[d]);
+    program_index_along(gathered, d, access, gathered->shape[d], &index[d]);
   ProgramAccess page = program_page_access(at, gather, cache, gather->inputs[1], index[0], index[2]);
   for (unsigned d = REST; d < cache->rank; d++)
     page.at[d] = (ProgramIndex){index[d + 1], PROGRAM_NONE};
@@ -90,9 +89,9 @@ bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTenso
   const Symbolic *keys = symbolic_mul(arena, gathered->shape[1], cache->shape[ROW]);
   for (unsigned d = 0; d < view->rank; d++)
     access.at[d] = (ProgramIndex){keys, PROGRAM_NONE};
-  bool shows = find_index(gathered, 0, &access, gathered->shape[0], &index) &&
-               find_index(gathered, 2, &access, keys, &index);
+  bool shows = program_index_along(gathered, 0, &access, gathered->shape[0], &index) &&
+               program_index_along(gathered, 2, &access, keys, &index);
   for (unsigned d = 3; shows && d < gathered->rank; d++)
-    shows = find_index(gathered, d, &access, gathered->shape[d], &index);
+    shows = program_index_along(gathered, d, &access, gathered->shape[d], &index);
   return shows;
 }

@@ -84,6 +84,18 @@ ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, cons
 /* The access of row `key` of a sequence in its page, by the table; further dimensions are the caller's. */
 ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, const GraphTensor *cache,
                                   const GraphTensor *table, const Symbolic *batch, const Symbolic *key);
+/* Where the access of a view lies along a dimension of the tensor, if the view walks along it: the one of that stride. */
+bool program_index_along(const GraphTensor *tensor, unsigned dim, const ProgramAccess *access,
+                         const Symbolic *extent, const Symbolic **index);
+/* build_widened.c: a node of the group of two products that widens elements of 8 bits, of which the tensor is a view; or NULL. */
+const GraphNode *program_widener_of(const ProgramBuilder *at, const GraphTensor *tensor);
+/* Does the node only widen operands of products? */
+bool program_is_widener(const ProgramBuilder *at, const GraphNode *node);
+/* The element before it is widened, and what multiplies it: `access` is that of the view. The latter is absent where there is none, or
+ * where it does not vary along what is contracted (along), or does. */
+ProgramValue program_read_widened(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access);
+ProgramValue program_widened_scale(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access,
+                                   bool along);
 /* build_scores.c: what attention and its gradients are built of. A step on f32 values; b may be absent. */
 ProgramValue program_add_number(ProgramBuilder *at, const GraphNode *node, OperatorId op, ProgramValue a,
                                 ProgramValue b);

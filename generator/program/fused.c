@@ -37,6 +37,18 @@ bool fused_is_contracted(const FusedOperator *op, unsigned input)
   return false;
 }
 
+/* A product of what a softmax gives, which is as wide as the queries. */
+static bool takes_weights(const Program *program, const ProgramNode *dot)
+{
+  if (dot->operands[0].kind != VALUE_NODE) return false;
+  g_autofree bool *from = program_ancestors(program, dot->operands[0].node);
+  bool found = false;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    found |=
+        from[i] && program->nodes[i].kind == NODE_REDUCE && program->nodes[i].reduction == REDUCTION_MAX_SUM;
+  return found;
+}
+
 bool fused_is_widened(const FusedOperator *op, unsigned input)
 {
   const Program *program = op->program;
@@ -48,6 +60,9 @@ bool fused_is_widened(const FusedOperator *op, unsigned input)
     const ProgramNode *dot = &program->nodes[i];
     if (dot->kind != NODE_REDUCE || dot->reduction != REDUCTION_DOT) continue;
     if (program_narrow_operand(program, dot, 1, &narrow) && (int)narrow.x == read) return true;
+    if (takes_weights(program, dot) && dot->operands[1].kind == VALUE_NODE &&
+        (int)dot->operands[1].node == read)
+      return true;
   }
   return false;
 }

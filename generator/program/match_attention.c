@@ -12,6 +12,7 @@ typedef struct {
   unsigned first, softmax, second; /* nodes: both contractions, and what softmax reduces to */
   unsigned q, k, v;                /* nodes that read the operands */
   int row, key, column, depth;     /* axes */
+  int scale;                       /* node that reads a scale for each key of values; or PROGRAM_NONE */
   int table;                       /* node that reads which page keys and values lie in; or PROGRAM_NONE */
   ProgramValue limits[ATTENTION_MOST_BOUNDS]; /* of the bounds */
   BoundSequences sequences;
@@ -284,11 +285,16 @@ static bool find_operands(Attention *at)
       !(program->varies[at->k] & wanted) || !(program->varies[at->v] & wanted))
     return bind_refuse(at->binding, "its softmax is not along what its second contraction is along");
   NumberType type = program->nodes[at->q].type;
-  bool same = program->nodes[at->k].type == type && program->nodes[at->v].type == type &&
+  NumberType stored = program->nodes[at->k].type;
+  bool narrow = number_has_bytes(stored, 1) && stored != NUMBER_BOOL;
+  bool same = (stored == type || narrow) && program->nodes[at->v].type == stored &&
               first->compute == NUMBER_F32 && second->compute == NUMBER_F32;
-  if (!same) return bind_refuse(at->binding, "queries, keys and values are not of one type, added up in f32");
+  if (!same)
+    return bind_refuse(at->binding, "queries, keys and values are not of one type, added up in f32, nor keys "
+                                    "and values of one of 8 bits");
   if (number_bits(type) != 16) return bind_refuse(at->binding, "its type is not one of 16 bits");
   at->bound->type = type;
+  at->bound->stored = stored;
   return true;
 }
 
@@ -323,12 +329,26 @@ static ProgramValue unguarded(const Attention *at, ProgramValue value)
   return guard || empty ? where->operands[2] : value;
 }
 
+/* Weights without the scales of values of 8 bits, which vary from key to key. */
+static ProgramValue unweighed(Attention *at, ProgramValue value)
+{
+  const Program *program = at->program;
+  const ProgramNode *mul = value.kind == VALUE_NODE ? &program->nodes[value.node] : NULL;
+  bool scaled = at->bound->stored != at->bound->type && mul && mul->kind == NODE_MAP && mul->op == ONNX_Mul &&
+                bind_read_of(program, mul->operands[1]) >= 0 &&
+                !(program->varies[mul->operands[1].node] >> at->row & 1);
+  if (!scaled) return value;
+  at->scale = (int)mul->operands[1].node;
+  at->binding->inside[value.node] = true;
+  return mul->operands[0];
+}
+
 /* e^(x - largest) / sum, of the scores that the reduction is of. */
 static bool check_softmax(Attention *at)
 {
   const Program *program = at->program;
   ProgramValue weights = uncast(at, program->nodes[at->second].operands[0], true);
-  weights = uncast(at, unguarded(at, weights), true);
+  weights = uncast(at, unguarded(at, unweighed(at, weights)), true);
   ProgramValue scores = program->nodes[at->softmax].operands[0];
   int below = bind_find_map(program, ONNX_Sub, scores, value_of(at->softmax, 0));
   int power =
@@ -486,12 +506,24 @@ static void insert_batches(Arena *arena, Space *space, unsigned n)
     space_insert(arena, space, 0);
 }
 
-/* Along dim d every operand but keys and values walks on into the next dim. */
-static bool others_continue(Arena *arena, const Space *space, unsigned d, unsigned k, unsigned v)
+/* Along dim d an operand walks on into the next dim. */
+static bool continues(Arena *arena, const Space *space, unsigned d, unsigned operand)
 {
+  const Symbolic *step = symbolic_mul(arena, space->strides[d + 1][operand], space->dims[d + 1]);
+  return symbolic_same(space->strides[d][operand], step);
+}
+
+/* Heads of a group share keys, values and what belongs to these, as scales do; along dim d every other operand walks on into the
+ * next one. */
+static bool others_continue(Attention *at, const Space *space, unsigned d)
+{
+  FusedAttention *bound = at->bound;
+  const unsigned n_inputs = at->binding->fused->n_inputs;
   for (unsigned i = 0; i < space->n_operands; i++) {
-    const Symbolic *step = symbolic_mul(arena, space->strides[d + 1][i], space->dims[d + 1]);
-    if (i != k && i != v && !symbolic_same(space->strides[d][i], step)) return false;
+    if (i == bound->key_matrix.input || i == bound->values.input) continue;
+    if (continues(at->program->arena, space, d, i)) continue;
+    if (i >= MIN(n_inputs, ATTENTION_BITS) || !symbolic_equals(space->strides[d + 1][i], 0)) return false;
+    bound->by_group |= (uint64_t)1 << i;
   }
   return true;
 }
@@ -559,10 +591,10 @@ static bool settle_heads(Attention *at, Space *space, unsigned n)
   if (shared && !packed && last <= 2 && take_heads_as_rows(at, space, last)) return true;
   if (shared) bound->group = space->dims[last];
   if (n > 2) {
-    if (n != 3 || !shared || !others_continue(arena, space, 1, k, v))
+    if (n != 3 || !shared || !others_continue(at, space, 1))
       return bind_refuse(at->binding, "its batches are no batches and heads");
     for (unsigned i = 0; i < space->n_operands; i++) {
-      bool matrix = i == k || i == v;
+      bool matrix = i == k || i == v || attention_is_by_group(bound, i);
       space->strides[1][i] = space->strides[matrix ? 1 : 2][i];
     }
     space->dims[1] = symbolic_mul(arena, space->dims[1], space->dims[2]);
@@ -603,6 +635,8 @@ static bool settle(Attention *at)
   bound->queries.input = at->binding->places[at->q];
   bound->key_matrix.input = at->binding->places[at->k];
   bound->values.input = at->binding->places[at->v];
+  bound->scaled = at->scale != PROGRAM_NONE;
+  if (bound->scaled) bound->scale_input = at->binding->places[at->scale];
   if (bound->pages.rows) bound->pages.table = at->binding->places[at->table];
   lay_pages_out(at, &space, batches + 1);
   lay_keys_out(at, &space, batches + 1);
@@ -630,7 +664,7 @@ static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
   FusedAttention *bound = arena_new_object(program->arena, FusedAttention);
-  Attention at = {.binding = binding, .bound = bound, .program = program};
+  Attention at = {.binding = binding, .bound = bound, .program = program, .scale = PROGRAM_NONE};
   if (!find_reductions(&at) || !find_operands(&at) || !check_softmax(&at)) return false;
   ProgramValue scores = peel(&at);
   if (!mark_steps(&at, scores) || !bind_lists(binding) || !bind_limits(&at) ||

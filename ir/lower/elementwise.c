@@ -356,8 +356,23 @@ static IrExpr *join_quarters(Lower *lower, const LowerTile *tile, unsigned r)
   return lower_value(lower, OP_OR, ir_scalar(NUMBER_S32), "pair", 2, high, low);
 }
 
+/* Two neighbours of a word of four bytes, in the low half of a register. */
+static void split_quad(Lower *lower, const LowerTile *tile, unsigned quad, IrExpr **pairs)
+{
+  IrExpr *word = tile->quads[quad];
+  if (number_is_small_float(tile->element)) {
+    IrOp *halves = lower_emit(lower, OP_UNPACK, 1, word);
+    pairs[0] = lower_result(lower, halves, "pair", ir_scalar(NUMBER_B16));
+    pairs[1] = lower_result(lower, halves, "pair", ir_scalar(NUMBER_B16));
+    return;
+  }
+  pairs[0] = word;
+  pairs[1] = lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "pair", 3, word, lower_int(lower, 0),
+                         lower_int(lower, 0x4432));
+}
+
 /* Pairs of elements of 8 bits or 4, as they were read or, of a product's operand, put together: one conversion gives a product's
- * word. NULL: the tile is none of these. */
+ * word, and where no instruction converts one float of 8 bits any two are. NULL: the tile is none of these. */
 static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile)
 {
   const IrExpr *operand = op->operands[0];
@@ -365,11 +380,18 @@ static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile
   bool bytes = from && !from->packed && number_bits(from->element) <= 8 && from->element != NUMBER_BOOL &&
                from->element != NUMBER_E8M0 && is_pair_type(tile->element) && tile->n % 2 == 0 &&
                layout_equal(from->layout, tile->layout);
-  bool joins = bytes && layout_is_left_operand(tile->layout, tile->element);
-  for (unsigned i = 0; bytes && !joins && i < tile->n / 2; i++)
+  bool alone = bytes && number_is_small_float(from->element) && !gpu_has(lower->context->gpu, "float8");
+  bool joins = bytes && (alone || layout_is_left_operand(tile->layout, tile->element)),
+       quads = bytes && from->quads && !joins;
+  for (unsigned i = 0; quads && i < tile->n / 4; i++)
+    quads = from->quads[i] != NULL;
+  for (unsigned i = 0; bytes && !joins && !quads && i < tile->n / 2; i++)
     bytes = from->loaded && from->loaded[i];
   if (!bytes) return NULL;
   IrExpr **pairs = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  for (unsigned i = 0; quads && i < tile->n / 4; i++)
+    split_quad(lower, from, i, &pairs[2 * i]);
+  if (quads) return pairs;
   for (unsigned i = 0; i < tile->n / 2; i++)
     if (from->loaded && from->loaded[i])
       pairs[i] = from->loaded[i];

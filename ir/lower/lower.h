@@ -51,6 +51,7 @@ typedef struct LowerTile {
   IrExpr **
       loaded; /* where known, loaded[i] is the register that elements 2i and 2i+1 were read into: of 8 bits in its low half, of
                  4 in the byte that `picked` selects */
+  IrExpr **quads; /* where known, quads[i] is the word that elements 4i to 4i+3 of 8 bits were read into */
   IrExpr *picked; /* LOWER_FIRST_BYTE + byte * LOWER_NEXT_BYTE; NULL: the lowest byte */
   IrValue *array; /* a variable's register array; NULL for a value, or when each register is a variable */
   bool packed; /* a variable of 16-bit floats, or the fragments of a product: only the words of `pair` exist

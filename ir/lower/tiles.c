@@ -387,8 +387,15 @@ static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsign
 /* Two bytes, or two elements of one, may be converted as they came. */
 static void keep_loaded(Lower *lower, IrExpr *word, const Words *words, LowerTile *tile, const unsigned *reg)
 {
-  bool bytes = words->per == 2 && number_bits(tile->element) <= 8 && tile->element != NUMBER_BOOL;
-  if (!bytes || reg[0] % 2 || reg[1] != reg[0] + 1) return;
+  bool bytes = number_bits(tile->element) <= 8 && tile->element != NUMBER_BOOL;
+  bool four = bytes && words->per == 4 && number_has_bytes(tile->element, 1) && reg[0] % 4 == 0;
+  for (unsigned i = 1; four && i < 4; i++)
+    four = reg[i] == reg[0] + i;
+  if (four && tile->n % 4 == 0) {
+    if (!tile->quads) tile->quads = arena_new_array(lower->arena, IrExpr *, tile->n / 4);
+    tile->quads[reg[0] / 4] = word;
+  }
+  if (!bytes || words->per != 2 || reg[0] % 2 || reg[1] != reg[0] + 1) return;
   if (!tile->loaded) tile->loaded = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
   tile->loaded[reg[0] / 2] = word;
 }

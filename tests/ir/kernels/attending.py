@@ -29,6 +29,9 @@ func no_page(%b: s32, %h: s32, %key: s32, %seen: s32) -> s32 {
 func plain(%s: tile<f32>[m, n], %b: s32, %h: s32, %row: s32, %key: s32) -> tile<f32>[m, n] {
   return %s
 }
+func as_they_are(%v: tile<TYPE>[m, n], %b: s32, %h: s32, %key: s32) -> tile<TYPE>[m, n] {
+  return %v
+}
 func keep(%o: tile<f32>[m, n], %lse: tile<f32>[m, 1], %b: s32, %h: s32, %row: s32, O: tensor<TYPE>[B, H, S, D], L: tensor<f32>[B, H, S, E]) {
   %out: tile<TYPE>[m, n] = cast %o
   store O[%b, %h, %row, 0] <- %out
@@ -58,14 +61,15 @@ def filled_in(ir_tool, folder, name, kind, heads_inside, mutant=None, **paramete
             sys.exit(f"the template has no `{mutant[0]}`")
         text = text.replace(*mutant)
     for tensor, heads, rows, width in (("Q", "H", "M", "$d"), ("K", "H / G", "N", "$d"), ("V", "H / G", "N", "$dv"), ("O", "H", "M", "$dv")):
-        head = f"{tensor}: tensor<{kind if tensor == 'O' else '$t'}>[B, {heads}, {rows}, {width}]"
+        element = kind if tensor == "O" else "$t" if tensor == "Q" else "$tk"
+        head = f"{tensor}: tensor<{element}>[B, {heads}, {rows}, {width}]"
         if head not in text:
             sys.exit(f"the template has no `{head}`")
         strides = f" strides [{rows} * ({heads}) * {width}, {width}, ({heads}) * {width}, 1]" if heads_inside else ""
         text = text.replace(head, f"{head}{strides} align 16")
     path = pathlib.Path(folder) / f"{name}.ir"
     path.write_text(text + PARTS.replace("TYPE", kind))
-    bound = {"t": kind, **({"seen": "@all_keys"} if "$seen" in text else {}), **({"slab": "@no_page"} if "$slab" in text else {}), **({"behind": "@from_0"} if "$behind" in text else {}), "score": "@plain", "epilogue": "@keep", **parameters}
+    bound = {"t": kind, **({"tk": kind, "values": "@as_they_are"} if "$tk" in text else {}), **({"seen": "@all_keys"} if "$seen" in text else {}), **({"slab": "@no_page"} if "$slab" in text else {}), **({"behind": "@from_0"} if "$behind" in text else {}), "score": "@plain", "epilogue": "@keep", **parameters}
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))
     return path
 

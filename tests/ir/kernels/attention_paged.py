@@ -44,8 +44,8 @@ func within(%s: tile<f32>[m, n], %b: s32, %h: s32, %row: s32, %key: s32, LEN: te
 def filled_in(ir_tool, folder, page, keys, heads_inside, parts, d, mutant=None):
     text = (TEMPLATES / "attention_decode.ir").read_text()
     strides = {w: f" strides [{page} * (H / G) * {w}, {w}, (H / G) * {w}, 1]" if heads_inside else "" for w in ("$d", "$dv")}
-    lies = ", ".join(f"{name}: tensor<$t>[SLABS, H / G, {page}, {w}]{strides[w]} align 16" for name, w in (("K", "$d"), ("V", "$dv")))
-    for old, new in (("K: tensor<$t>[B, H / G, N, $d], V: tensor<$t>[B, H / G, N, $dv]",
+    lies = ", ".join(f"{name}: tensor<$tk>[SLABS, H / G, {page}, {w}]{strides[w]} align 16" for name, w in (("K", "$d"), ("V", "$dv")))
+    for old, new in (("K: tensor<$tk>[B, H / G, N, $d], V: tensor<$tk>[B, H / G, N, $dv]",
                       f"{lies}, O: tensor<{KIND}>[B, H, M, $dv] align 16, L: tensor<f32>[B, H, M, 1], T: tensor<s32>[B, P], LEN: tensor<s32>[B]"),
                      ("Q: tensor<$t>[B, H, M, $d]", "Q: tensor<$t>[B, H, M, $d] align 16"), ("PARTS: s32 launch", "PARTS: s32, SLABS: s32, P: s32 launch")):
         if old not in text:
@@ -60,7 +60,7 @@ def filled_in(ir_tool, folder, page, keys, heads_inside, parts, d, mutant=None):
         parts_text = parts_text.replace(*mutant)
     path = pathlib.Path(folder) / "attention_decode.ir"
     path.write_text(text + parts_text)
-    bound = {"t": KIND, "seen": "@length", "slab": "@table", "score": "@within", "epilogue": "@keep", "page": page, "keys": keys, "stages": 3, "places": PLACES,
+    bound = {"t": KIND, "tk": KIND, "values": "@as_they_are", "seen": "@length", "slab": "@table", "score": "@within", "epilogue": "@keep", "page": page, "keys": keys, "stages": 3, "places": PLACES,
              "most": 6, "divided": int(parts > 0), "d": d, "dv": d, "scale": 1 / math.sqrt(d)}
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))
     return path

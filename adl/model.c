@@ -68,6 +68,8 @@ static const struct {
     {"top_chunk top_joined top_whole", 1024, 16384, true},
     {"top_share", 1, 16, false},
     {"online_elements", 1, 64, true},
+    {"order_chunk", 128, 65536, true},
+    {"order_elements", 1, 64, true},
     {"row_warps sums_warps", 1, 32, true},
     {"row_registers", 16, 128, false},
     {"row_bytes", 16, 512, true},

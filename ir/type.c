@@ -243,8 +243,17 @@ static bool infer_reduction(const IrOp *op, unsigned result, IrType *type)
   return true;
 }
 
+/* As the operand of the same number. */
+static bool infer_as_operand(const IrOp *op, unsigned result, IrType *type)
+{
+  if (result >= op->n_operands) return false;
+  *type = ir_expr_type(op->parent->function, op->operands[result]);
+  return type->kind == TYPE_TILE;
+}
+
 bool ir_infer_result(const IrOp *op, unsigned result, IrType *type)
 {
+  if (op->code == OP_COUNT) return infer_as_operand(op, result, type);
   if (op->code == OP_REDUCE || op->code == OP_SCAN) return infer_reduction(op, result, type);
   if (op->code == OP_CURSOR) {
     *type = (IrType){.kind = TYPE_CURSOR, .count = 1};

@@ -1,4 +1,4 @@
-/* The verifier's rules for `sort`. */
+/* The verifier's rules for `sort` and `count`. */
 #include "ir/verifier.h"
 
 static bool is_whole_number(NumberType type)
@@ -58,4 +58,29 @@ void verify_sort(Verifier *verifier, const IrOp *op)
   }
   x.dims[dim] = result.dims[dim];
   verify_same_tile(verifier, op, &x, &result);
+}
+
+/* A tile of s32 that has several elements along the dimension alone. */
+static bool is_column(const IrType *type, int64_t dim)
+{
+  int64_t other;
+  bool fits = type->kind == TYPE_TILE && type->rank == 2 && dim >= 0 && dim < 2 &&
+              (type->element_parameter || type->element == NUMBER_S32);
+  return fits && (!ir_expr_is_int(type->dims[1 - dim], &other) || other == 1);
+}
+
+void verify_count(Verifier *verifier, const IrOp *op)
+{
+  int64_t dim = ir_attribute_int(op, ATTR_DIM, -1);
+  for (unsigned i = 0; i < 2; i++) {
+    IrType x = ir_expr_type(verifier->function, op->operands[i]);
+    if (op->operands[i]->kind != EXPR_VALUE || !is_column(&x, dim)) {
+      verify_fault(verifier, &op->mark, "shape", NULL,
+                   "`count` takes bins of elements along a dimension and where counters start, both tiles of "
+                   "s32 whose "
+                   "other extent is 1");
+      return;
+    }
+    verify_same_tile(verifier, op, &x, &op->results[i]->type);
+  }
 }

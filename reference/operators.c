@@ -95,7 +95,7 @@ bool reference_knows(const char *op)
          reference_is_gradient(op) || reference_is_row(op) || reference_is_view(op) ||
          reference_is_reshape(op) || reference_is_index(op) || reference_is_window(op) ||
          reference_is_resample(op) || reference_is_scatter(op) || reference_is_append(op) ||
-         reference_is_quantization(op) || reference_is_elementwise(op);
+         reference_is_places(op) || reference_is_quantization(op) || reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
@@ -104,13 +104,14 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
   memset(outputs, 0, n_outputs * sizeof *outputs);
   bool row = reference_is_row(call->op), window = reference_is_window(call->op),
        sequences = reference_is_sequences(call->op), appends = reference_is_append(call->op),
-       gradient = reference_is_gradient(call->op);
-  if (row || window || sequences || appends || gradient || reference_is_view(call->op)) {
+       gradient = reference_is_gradient(call->op), places = reference_is_places(call->op);
+  if (row || window || sequences || appends || gradient || places || reference_is_view(call->op)) {
     if ((row         ? reference_rows
          : window    ? reference_windows
          : sequences ? reference_sequences
          : appends   ? reference_append
          : gradient  ? reference_gradient
+         : places    ? reference_places
                      : reference_views)(call, outputs, n_outputs, error))
       return true;
     for (unsigned i = 0; i < n_outputs; i++)

@@ -41,6 +41,8 @@ bool reference_windows(const ReferenceCall *call, Value **outputs, unsigned n_ou
                        GError **error); /* windows.c */
 
 bool reference_is_scatter(const char *op);
+bool reference_is_places(const char *op); /* TallyKeys, PlaceKeys: places.c */
+bool reference_places(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error);
 bool reference_is_append(const char *op);
 bool reference_append(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error);
 Value *reference_scatter(const ReferenceCall *call, GError **error); /* scatter.c */

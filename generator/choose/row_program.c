@@ -81,26 +81,9 @@ static RowTile tile_of(const Problem *problem, unsigned rows, unsigned cols, uns
 bool row_program_streams(const FusedOperator *op)
 {
   if (!row_of(op)->reduction || row_of(op)->n_reductions != 1) return false;
-  switch (row_of(op)->reductions[0].reduction) {
-  case REDUCTION_SUM:
-  case REDUCTION_MEAN:
-  case REDUCTION_MAX:
-  case REDUCTION_MIN:
-  case REDUCTION_PROD: return true;
-  case REDUCTION_MAX_SUM:
-  case REDUCTION_MOMENTS:
-  case REDUCTION_ARG_MAX:
-  case REDUCTION_ARG_MIN:
-  case REDUCTION_DOT:
-  case REDUCTION_LARGEST:
-  case REDUCTION_SMALLEST:
-  case REDUCTION_BEGINS:
-  case REDUCTION_LENGTHS:
-  case REDUCTION_FIRST_OF:
-  case REDUCTION_COUNT_OF:
-  case REDUCTION_COUNT: break;
-  }
-  return false;
+  ProgramReduction reduction = row_of(op)->reductions[0].reduction;
+  return reduction == REDUCTION_SUM || reduction == REDUCTION_MEAN || reduction == REDUCTION_MAX ||
+         reduction == REDUCTION_MIN || reduction == REDUCTION_PROD;
 }
 
 /* ---- what is alive at once ---- */

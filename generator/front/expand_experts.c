@@ -162,6 +162,41 @@ void expand_route(Expansion *x)
 
 /* ---- Permute ---- */
 
+/* Up to so many experts a kernel counts choices as it goes: one block all of them or, of more, several, after another kernel has
+ * counted those of each part. */
+#define COUNTED_MOST  1024
+#define ALONE_MOST    8192      /* choices: two rounds of a block, for which there is a launch less */
+#define COUNTED_LEAST 2048      /* choices of a part: each block reads what all parts count */
+#define PARTS_MOST    128       /* so there are not many more of them */
+#define LIKELY_MOST   (1 << 19) /* choices, where nothing is known of them */
+
+static void place_by_counts(Expansion *x, GraphTensor *chosen, const Symbolic *choices)
+{
+  const GraphNode *node = expand_written(x);
+  GraphTensor *ends[2] = {NULL}, *tallies = NULL;
+  int64_t least, most, part = COUNTED_LEAST, experts = graph_attribute(node, "experts")->integer;
+  symbolic_range(choices, expand_facts(x), &least, &most);
+  for (most = MIN(most, LIKELY_MOST); most / part > PARTS_MOST;)
+    part *= 2;
+  if (!expand_is_at_most(x, choices, ALONE_MOST))
+    tallies = expand_node(
+        x, &(ExpandNode){
+               ONNX_TallyKeys, "tallies", 1, {chosen}, .attributes = {{"experts", experts}, {"part", part}}});
+  GraphTensor *place =
+      expand_node(x, &(ExpandNode){ONNX_PlaceKeys,
+                                   "places",
+                                   tallies ? 2 : 1,
+                                   {chosen, tallies},
+                                   .attributes = {{"align", graph_attribute(node, "align")->integer},
+                                                  {"experts", experts},
+                                                  {"part", part}},
+                                   .further = ends,
+                                   .n_further = expand_wants(x, 1) ? 2 : 1});
+  expand_give(x, 0, ends[0]);
+  if (ends[1]) expand_give(x, 1, ends[1]);
+  expand_give(x, 2, place);
+}
+
 #define PART_MOST 512 /* choices that are put in order by one block */
 
 /* Choices are sorted in parts of a power of two, by keys: expert times the part's length, plus the place in the part; nobody's
@@ -400,13 +435,12 @@ void expand_permute(Expansion *x)
                             (int)experts, (int)align);
     return;
   }
-  const Symbolic *each = chosen->shape[1], *choices = symbolic_mul(arena, chosen->shape[0], each),
-                 *rows = choices;
-  if (align > 1) { /* each group may end just behind a multiple */
-    const Symbolic *step = symbolic_constant(arena, align);
-    rows = symbolic_add(arena, choices, symbolic_constant(arena, experts * (align - 1)));
-    rows = symbolic_mul(arena, symbolic_ceil_div(arena, rows, step), step);
+  const Symbolic *each = chosen->shape[1], *choices = symbolic_mul(arena, chosen->shape[0], each);
+  if (experts <= COUNTED_MOST) {
+    place_by_counts(x, chosen, choices);
+    return;
   }
+  const Symbolic *rows = infer_rows_of_keys(expand_graph(x), choices, experts, align);
   GraphTensor *list = expand_reshape(x, "choices", expand_cast(x, "narrow", chosen, NUMBER_S32), &choices, 1);
   Sorted s = {.choices = choices, .experts = experts, .align = align, .list = list};
   sort_choices(x, &s);

@@ -180,6 +180,8 @@ bool graph_scalar(const GraphTensor *tensor, double *value);
 /* The fewest elements that some Gather or GatherElements takes by the tensor's values, or by what it looks like elsewhere; 0:
  * none does, or their number is not known. */
 int64_t graph_indexed_elements(const GraphTensor *tensor);
+/* Elements lie row by row, side by side. */
+bool graph_is_row_major(const GraphTensor *tensor);
 /* Do rows and columns of a product's operand change places? */
 bool graph_is_transposed(const GraphNode *product, unsigned operand);
 /* Do its elements lie one behind the other? */

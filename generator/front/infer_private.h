@@ -89,6 +89,13 @@ void infer_gradient_further(Inference *at, NumberType *type, Shape *shape);
 /* infer_sequences.c: VarlenAttention. */
 bool infer_sequences_type(Inference *at, NumberType *type);
 bool infer_sequences(Inference *at, Shape *shape);
+/* infer_places.c: TallyKeys and PlaceKeys, and the shapes of its further results. */
+bool infer_tallies(Inference *at, Shape *shape);
+bool infer_places(Inference *at, Shape *shape);
+void infer_places_further(Inference *at, unsigned output, Shape *shape);
+/* Rows for so many elements of keys, whose rows begin at multiples. */
+const Symbolic *infer_rows_of_keys(const Graph *graph, const Symbolic *elements, int64_t keys, int64_t align);
+
 /* infer_append.c: AppendRows. */
 bool infer_append_type(Inference *at, NumberType *type);
 bool infer_append(Inference *at, Shape *shape);

@@ -29,7 +29,7 @@ typedef enum {
   OPERATOR_VIEW,        /* elements of its input at other indices: what reads them may read the input */
   OPERATOR_INDEX,       /* every output element is a function of elements that a kernel reads from memory, at
                            indices that are loaded or computed, and of where it lies */
-  OPERATOR_SEQUENCES, /* a kernel of its own: of sequences whose rows lie behind one another, of rows that go into caches, of attention's gradients */
+  OPERATOR_SEQUENCES, /* a kernel of its own: of sequences whose rows lie behind one another, of rows that go into caches, of attention's gradients, of keys in order */
   OPERATOR_FUNCTION, /* defined by others: expanded while the graph is read (expand.h), which then has none */
 } OperatorClass;
 
@@ -123,6 +123,8 @@ typedef enum {
   SHAPE_RULE_TILE,            /* input 0's times `repeats` */
   SHAPE_RULE_SCAN,            /* as input 0; the constant input 1 is an axis */
   SHAPE_RULE_TOP,             /* input 0's, but attribute k along the last dimension */
+  SHAPE_RULE_TALLIES,         /* [parts of input 0, experts] */
+  SHAPE_RULE_PLACES,          /* as input 0; [experts] and [rows] */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
   SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
   SHAPE_RULE_SCATTER_ELEMENTS, /* input 0's; an index and an update for some elements */

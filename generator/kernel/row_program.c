@@ -276,6 +276,10 @@ static void write_reduction(StepScope *scope, unsigned i)
   case REDUCTION_LENGTHS:
   case REDUCTION_FIRST_OF:
   case REDUCTION_COUNT_OF:
+  case REDUCTION_TALLY:
+  case REDUCTION_PLACES:
+  case REDUCTION_ENDS_OF:
+  case REDUCTION_SOURCE_OF:
   case REDUCTION_COUNT: write_simple(scope, reduction, value); return;
   }
 }

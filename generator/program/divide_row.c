@@ -77,6 +77,10 @@ static bool find_reduction(Rows *rows)
   case REDUCTION_LENGTHS:
   case REDUCTION_FIRST_OF:
   case REDUCTION_COUNT_OF:
+  case REDUCTION_TALLY:
+  case REDUCTION_PLACES:
+  case REDUCTION_ENDS_OF:
+  case REDUCTION_SOURCE_OF:
   case REDUCTION_COUNT: break;
   }
   return false;

@@ -166,7 +166,9 @@ void program_settle(Program *program)
     case NODE_WRITE: axes |= varies_by_access(program, &node->access); break;
     case NODE_INDEX: axes |= program_axes_in(program, node->index); break;
     case NODE_REDUCE: axes &= ~node->axes; break;
-    case NODE_SCAN: axes |= node->axes; break;
+    case NODE_SCAN: /* each place follows from all tallies */
+      axes = node->reduction == REDUCTION_PLACES ? node->axes : axes | node->axes;
+      break;
     case NODE_MAP: break;
     }
     program->varies[i] = axes;

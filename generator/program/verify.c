@@ -118,11 +118,12 @@ static bool check_reduction(const Check *check, const ProgramNode *node)
   if (node->n_operands != program_reduction_operands(node->reduction))
     return wrong(check, "%s takes %u operands", program_reduction_name(node->reduction),
                  program_reduction_operands(node->reduction));
-  bool scans =
-      program_sorts(node) || node->reduction == REDUCTION_BEGINS || node->reduction == REDUCTION_LENGTHS;
+  bool places = node->reduction == REDUCTION_PLACES, scans = program_sorts(node) || places ||
+                                                             node->reduction == REDUCTION_BEGINS ||
+                                                             node->reduction == REDUCTION_LENGTHS;
   if (node->kind == NODE_REDUCE && scans)
     return wrong(check, "%s gives a row: `scan`", program_reduction_name(node->reduction));
-  if (node->kind == NODE_SCAN && __builtin_popcount(node->axes) != 1)
+  if (node->kind == NODE_SCAN && !places && __builtin_popcount(node->axes) != 1)
     return wrong(check, "a scan runs along one axis");
   return true;
 }

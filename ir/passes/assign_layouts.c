@@ -199,6 +199,13 @@ static void tie_sort(Graph *graph, IrOp *op)
   if (op->n_operands > 1) tie_operand(graph, op, 1, op->results[0], NULL);
 }
 
+/* Results lie as operands do. */
+static void tie_count(Graph *graph, IrOp *op)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    tie_operand(graph, op, i, op->results[i], NULL);
+}
+
 /* The tile whose elements an access moves, one for one. */
 static IrValue *moved_tile(const IrOp *op)
 {
@@ -218,6 +225,7 @@ static void tie_op(Graph *graph, IrOp *op)
   if (op->code == OP_REDUCE) tie_reduction(graph, op);
   if (op->code == OP_SCAN) tie_scan(graph, op);
   if (op->code == OP_SORT) tie_sort(graph, op);
+  if (op->code == OP_COUNT) tie_count(graph, op);
   if (op->code == OP_SET && is_tile(op->operands[0])) tie_operand(graph, op, 1, op->operands[0]->value, NULL);
   if (op->code == OP_VAR && op->n_operands) tie_operand(graph, op, 0, op->results[0], NULL);
   const Layout *fragments = g_hash_table_lookup(graph->assignment->fragments, op);

@@ -12,6 +12,7 @@
  * fixes are spread over the block by vectors as wide as all their accesses allow. Where values of one shape want
  * different layouts, assign_layouts finds the cheapest for each and writes the conversions. Arithmetic reads what lies
  * in a slot by a `get` at the head of the `take`. */
+#include "ir/counting.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
@@ -147,7 +148,7 @@ static void set_threads(Placement *placement, unsigned threads)
 /* Along a dimension, whose elements may be several threads'. */
 static bool combines_rows(const IrOp *op)
 {
-  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT;
+  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_COUNT;
 }
 
 /* Instances that take tiles in turn have rings of slots in common and meet nowhere else, so only tiles that a
@@ -500,11 +501,26 @@ static const Layout *place_sorted(Placement *placement, const IrType *type)
   return layout;
 }
 
+/* What names bins, each warp's elements behind one another. */
+static const Layout *place_counted(Placement *placement, const IrType *type)
+{
+  unsigned extent[LAYOUT_MAX_DIMS], warps = ir_launch_threads(placement->kernel) / WARP_LANES;
+  extents_of(type, extent);
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    if (op->code == OP_COUNT && every_same_extents(&op->results[0]->type, type))
+      return counting_layout(placement->module->arena, extent, (unsigned)ir_attribute_int(op, ATTR_DIM, 0),
+                             warps);
+  }
+  return NULL;
+}
+
 static bool place_registers(Placement *placement)
 {
   for (const IrType *type; (type = largest_unplaced(placement));) {
     const Layout *layout = type->rank <= 2 ? place_every(placement, type) : NULL;
     if (!layout) layout = place_sorted(placement, type);
+    if (!layout && type->rank == 2) layout = place_counted(placement, type);
     if (!layout && type->rank <= 2) layout = place_blocked(placement, type);
     if (!layout) {
       error_set(placement->error, ERROR_UNSUPPORTED, &placement->kernel->mark, "tile-layout",

@@ -52,6 +52,16 @@ static void place_sort_exchange(IrFunction *kernel, IrOp *sort)
                      exchange_declare(kernel, &sort->mark, type->element, 2, extents, 0));
 }
 
+/* Counters of each warp, and of the block. */
+static void place_count_exchange(IrFunction *kernel, IrOp *count)
+{
+  const IrType *start = &count->operands[1]->value->type;
+  unsigned extents[2] = {layout_size(count->operands[0]->value->type.layout, PLACE_WARP) + 1,
+                         (unsigned)ir_tile_elements(start)};
+  ir_attribute_set(count, ATTR_EXCHANGE,
+                   exchange_declare(kernel, &count->mark, start->element, 2, extents, 0));
+}
+
 /* A shared tile [warps, rows] through which the warps of a row meet; of several tiles the rows of one lie behind those
  * of the other. */
 void place_exchange(IrFunction *kernel, IrOp *reduce)
@@ -60,6 +70,10 @@ void place_exchange(IrFunction *kernel, IrOp *reduce)
   unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
   if (reduce->code == OP_SORT) {
     place_sort_exchange(kernel, reduce);
+    return;
+  }
+  if (reduce->code == OP_COUNT) {
+    place_count_exchange(kernel, reduce);
     return;
   }
   if (!crosses_warps(type->layout, dim) || ir_attribute(reduce, ATTR_EVERY)) return;

@@ -26,14 +26,18 @@ static IrExpr *read_slot(IrFunction *kernel, IrOp *take, const IrOp *op, IrExpr 
   return ir_value(kernel->module, ir_result(get, tile->symbol, ir_expr_type(kernel, slot)));
 }
 
+static bool combines_elements(const IrOp *op)
+{
+  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_COUNT;
+}
+
 /* Arithmetic and reductions, what a variable is set to, and what is stored, or put into another slot. */
 static bool reads_values(const IrOp *op, unsigned operand)
 {
   if (op->code == OP_SCATTER) return operand == 2;
   if (op->code == OP_SET || op->code == OP_STORE || op->code == OP_STORE_REDUCED || op->code == OP_PUT)
     return operand == 1;
-  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT ||
-         ir_op_is_elementwise(op->code);
+  return combines_elements(op) || ir_op_is_elementwise(op->code);
 }
 
 static bool is_register_tile(const IrExpr *expr)
@@ -99,7 +103,7 @@ static bool read_registers(IrFunction *kernel, const GPtrArray *ops, IrOp *op, u
 {
   IrExpr *whole = op->operands[operand];
   const IrExpr *tile = whole->kind == EXPR_TRANSPOSED ? whole->items[0] : whole;
-  bool combines = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT;
+  bool combines = combines_elements(op);
   if (tile->kind == EXPR_INDEX && is_register_tile(tile->items[0]) &&
       (combines || !is_sum(ops, tile->items[0]->value)))
     return refuse_part(op, error);

@@ -444,7 +444,8 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     return step->n_places || step->n_reads;
   case OP_REDUCE:
   case OP_SCAN:
-  case OP_SORT: return ir_attribute(op, ATTR_EXCHANGE) != NULL || step->n_reads;
+  case OP_SORT:
+  case OP_COUNT: return ir_attribute(op, ATTR_EXCHANGE) != NULL || step->n_reads;
   case OP_CONVERT: return ir_meets(op) || step->n_reads;
   default: return step->n_places || step->n_reads;
   }

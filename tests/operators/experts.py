@@ -79,11 +79,13 @@ def check_route(gpu, tokens, experts, bias, **attributes):
     close(f"{gpu} Route {attributes}, weights", found["w"], [w for _, weights in wanted for w in weights], 1e-5)
 
 
-def check_permute(gpu, kind, chosen, k, experts, align, most=None):
-    """most: of tokens, of which there are an open number; 0: of which nothing is known."""
+def check_permute(gpu, kind, chosen, k, experts, align, most=None, turned=False):
+    """most: of tokens, of which there are an open number; 0: of which nothing is known. turned: choices lie behind one another."""
     shape = [len(chosen) // k, k]
     graph = {"name": "permute", "inputs": {"e": tensor(kind, *(shape if most is None else ["T", k]))},
              "nodes": [node("Permute", ["e"], ["ends", "source", "place"], experts=experts, align=align)], "outputs": ["ends", "source", "place"]}
+    if turned:
+        graph["inputs"]["e"]["strides"] = [1, shape[0]]
     if most:
         graph["dims"] = {"T": {"min": 0, "max": most}}
     _, found = run(graph, gpu, [("e", kind, shape, chosen)], dims=None if most is None else {"T": shape[0]})
@@ -137,6 +139,13 @@ for device in ("h100", "a100"):
     check_permute(device, "s32", drawn[:93], 3, 12, 1, most=64)
     check_permute(device, "s32", drawn[:40], 8, 12, 8, most=0)  # indices of 64 bits
     check_permute(device, "s32", [], 8, 13, 16, most=4096)
+    check_permute(device, "s32", drawn[:60], 6, 13, 4, turned=True)
+    for experts in (1, 1000, 1024, 1025):  # the last ones are sorted
+        check_permute(device, "s32", [draw.randrange(-1, experts + 1) for _ in range(300)], 3, experts, 4)
+    many = [draw.randrange(-1, 34) for _ in range(8 * 1031)]  # in parts, by several blocks
+    check_permute(device, "s32", many, 8, 33, 1)
+    check_permute(device, "s64", many, 8, 33, 128)
+    check_permute(device, "s32", [7] * 8193, 1, 33, 1)
     check_layer(device, 9, 4, 64, 32, 1, k=2, normalize=1)
 check_layer("h100", 5, 8, 32, 16, 64, k=3, scoring="sigmoid", n_group=4, topk_group=2)
 print("layers of experts: right")

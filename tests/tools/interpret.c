@@ -290,6 +290,10 @@ static void set_results(const FusedReduction *reduction, const RowFacts *facts, 
   case REDUCTION_LENGTHS:
   case REDUCTION_FIRST_OF:
   case REDUCTION_COUNT_OF:
+  case REDUCTION_TALLY:
+  case REDUCTION_PLACES:
+  case REDUCTION_ENDS_OF:
+  case REDUCTION_SOURCE_OF:
   case REDUCTION_COUNT: break;
   }
   g_error("interpret: no reduction of rows");

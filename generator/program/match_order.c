@@ -1,0 +1,170 @@
+/* Keys in order: a counting sort, or what of it parts of the keys have to themselves. */
+#include "generator/program/fused_text.h"
+#include "generator/program/order.h"
+
+typedef struct {
+  const Program *program;
+  FusedOperator *fused;
+  FusedOrder *bound;
+  const char *why;
+} Match;
+
+static bool refuse(Match *at, const char *why)
+{
+  at->why = why;
+  return false;
+}
+
+static const ProgramNode *find(const Program *program, ProgramReduction reduction)
+{
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if ((node->kind == NODE_SCAN || node->kind == NODE_REDUCE) && node->reduction == reduction) return node;
+  }
+  return NULL;
+}
+
+static const ProgramNode *node_of(const Match *at, const ProgramValue *value)
+{
+  return value->kind == VALUE_NODE ? &at->program->nodes[value->node] : NULL;
+}
+
+static const ProgramNode *read_of(const Match *at, const ProgramValue *value)
+{
+  const ProgramNode *node = node_of(at, value);
+  return node && node->kind == NODE_READ ? node : NULL;
+}
+
+/* Inputs, in the order of reads: keys, then what is known of them. */
+static bool take_nodes(Match *at)
+{
+  const Program *program = at->program;
+  FusedOperator *fused = at->fused;
+  fused->inputs = arena_new_array(program->arena, FusedInput, program->n_nodes);
+  fused->outputs = arena_new_array(program->arena, FusedOutput, program->n_nodes);
+  for (unsigned i = 0; i < ORDER_RESULTS; i++)
+    at->bound->output[i] = PROGRAM_NONE;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_MAP) return refuse(at, "keys, or what comes of them, are computed with");
+    if (node->kind == NODE_READ)
+      fused->inputs[fused->n_inputs++] = (FusedInput){.tensor = node->access.tensor};
+    if (node->kind != NODE_WRITE) continue;
+    const ProgramNode *from = node_of(at, &node->operands[0]);
+    if (!from || from->kind == NODE_READ || from->kind == NODE_INDEX)
+      return refuse(at, "something else is written, too");
+    OrderResult result = from->reduction == REDUCTION_PLACES      ? ORDER_PLACES
+                         : from->reduction == REDUCTION_ENDS_OF   ? ORDER_ENDS
+                         : from->reduction == REDUCTION_SOURCE_OF ? ORDER_SOURCES
+                                                                  : ORDER_TALLIES;
+    at->bound->output[result] = (int)fused->n_outputs;
+    fused->outputs[fused->n_outputs++] = (FusedOutput){
+        .tensor = node->access.tensor, .value = {OPERAND_ANCHOR, 0, 0, NUMBER_S32}, .anchor_output = result};
+    if (!graph_is_row_major(node->access.tensor)) return refuse(at, "results do not lie row by row");
+  }
+  return true;
+}
+
+static bool take_keys(Match *at, const ProgramNode *keys)
+{
+  FusedOrder *bound = at->bound;
+  const GraphTensor *tensor = keys->access.tensor;
+  Arena *arena = at->program->arena;
+  if (tensor->rank != 2) return refuse(at, "keys are no matrix");
+  bound->tokens = tensor->shape[0];
+  bound->each = tensor->shape[1];
+  bound->strides[0] = tensor->strides[0];
+  bound->strides[1] = tensor->strides[1];
+  bound->elements = symbolic_mul(arena, bound->tokens, bound->each);
+  bound->parts = symbolic_constant(arena, 1);
+  bound->rows = bound->elements;
+  bound->align = 1;
+  return true;
+}
+
+static bool bind_tallies(Match *at, const ProgramNode *tally)
+{
+  const Program *program = at->program;
+  const ProgramNode *keys = read_of(at, &tally->operands[0]);
+  FusedOrder *bound = at->bound;
+  if (!keys || !take_nodes(at) || !take_keys(at, keys)) return false;
+  const GraphTensor *tallies = at->fused->outputs[0].tensor;
+  bound->tallies = true;
+  bound->parts = tallies->shape[0];
+  return symbolic_is_constant(tallies->shape[1], &bound->bins) &&
+         symbolic_is_constant(program->axes[__builtin_ctz(tally->axes)].extent, &bound->part);
+}
+
+static bool bind_places(Match *at, const ProgramNode *places)
+{
+  FusedOrder *bound = at->bound;
+  const ProgramNode *keys = read_of(at, &places->operands[0]), *known = read_of(at, &places->operands[3]);
+  if (!keys || !take_nodes(at) || !take_keys(at, keys)) return false;
+  bound->bins = (int64_t)places->operands[1].immediate;
+  bound->align = (int64_t)places->operands[2].immediate;
+  bound->known = known != NULL;
+  bound->part = graph_attribute(places->source, "part")->integer;
+  if (known) bound->parts = known->access.tensor->shape[0];
+  if (bound->output[ORDER_SOURCES] != PROGRAM_NONE)
+    bound->rows = at->fused->outputs[bound->output[ORDER_SOURCES]].tensor->shape[0];
+  return true;
+}
+
+FamilyMatch match_order(const Program *program, FusedOperator *fused, const char **why)
+{
+  const ProgramNode *tally = find(program, REDUCTION_TALLY), *places = find(program, REDUCTION_PLACES);
+  *why = NULL;
+  if (!tally && !places) return MATCH_OTHER;
+  FusedOrder *bound = arena_new_object(program->arena, FusedOrder);
+  Match at = {.program = program, .fused = fused, .bound = bound};
+  fused->binding = bound;
+  fused->anchor = (tally ? tally : places)->source;
+  if (fused->anchor && (tally ? bind_tallies(&at, tally) : bind_places(&at, places))) return MATCH_TAKEN;
+  *why = at.why ? at.why : "it is no counting sort of keys";
+  return MATCH_NEARLY;
+}
+
+/* ---- for others ---- */
+
+void visit_order(const FusedOperator *op, const BindingVisitor *visitor)
+{
+  const FusedOrder *order = order_of(op);
+  const int64_t numbers[] = {order->tallies, order->known, order->bins, order->align, order->part};
+  const Symbolic *const expressions[] = {order->tokens,     order->each,  order->strides[0],
+                                         order->strides[1], order->parts, order->rows};
+  for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)
+    visitor->number(numbers[i], visitor->data);
+  for (unsigned i = 0; i < ORDER_RESULTS; i++)
+    visitor->number(order->output[i], visitor->data);
+  for (unsigned i = 0; i < G_N_ELEMENTS(expressions); i++)
+    visitor->expression(expressions[i], visitor->data);
+}
+
+void describe_order(const FusedOperator *op, GString *text)
+{
+  const FusedOrder *order = order_of(op);
+  g_string_append_printf(text, "  %s %" G_GINT64_FORMAT " keys", order->tallies ? "counts" : "puts in order",
+                         order->bins);
+  fused_put_value(text, "of", order->elements);
+  fused_put_value(text, "in parts:", order->parts);
+  g_string_append(text, "\n");
+}
+
+unsigned types_order(const FusedOperator *op, NumberType *types)
+{
+  types[0] = op->inputs[0].tensor->type;
+  return 1;
+}
+
+unsigned extents_order(const FusedOperator *op, FamilyExtent *extents)
+{
+  extents[0] = (FamilyExtent){"t", order_of(op)->tokens};
+  extents[1] = (FamilyExtent){"k", order_of(op)->each};
+  extents[2] = (FamilyExtent){"e", symbolic_constant(op->program->arena, order_of(op)->bins)};
+  return 3;
+}
+
+const FusedOperator *turned_order(Arena *arena, const FusedOperator *op)
+{
+  return NULL;
+}

@@ -34,6 +34,8 @@ static json_t *attribute_default(const OperatorAttribute *row)
   case ATTRIBUTE_FLOAT: return json_real(row->number);
   case ATTRIBUTE_STRING: return json_string(row->text);
   case ATTRIBUTE_INTS:
+  case ATTRIBUTE_FLOATS:
+  case ATTRIBUTE_STRINGS:
   case ATTRIBUTE_TYPE: break; /* absent */
   }
   return json_null();
@@ -41,7 +43,7 @@ static json_t *attribute_default(const OperatorAttribute *row)
 
 static json_t *attribute_array(const Operator *op)
 {
-  static const char *const kinds[] = {"int", "float", "ints", "string", "type"};
+  static const char *const kinds[] = {"int", "float", "ints", "string", "type", "floats", "strings"};
   json_t *list = json_array();
   for (unsigned i = 0; i < op->n_attributes; i++) {
     const OperatorAttribute *row = &op->attributes[i];
@@ -74,6 +76,7 @@ bool command_ops(const Cli *cli, const Arguments *arguments, GError **error)
   json_t *list = json_array();
   for (unsigned i = 0; i < n; i++) {
     const Operator *row = &operators[i];
+    if (row->class_ == OPERATOR_LOOP) continue; /* no description has it */
     g_autofree char *since = g_strdup_printf("%u", row->since), *types = type_words(row->generated);
     table_row(table, row->name, *row->domain ? row->domain : "ai.onnx", since, types, NULL);
     json_array_append_new(list, operator_json(row));

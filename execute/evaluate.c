@@ -165,6 +165,7 @@ static bool find_errors(const Evaluation *evaluation, const GraphNode *node, con
       continue;
     }
     double plain = evaluation->plain[tensor->type];
+    g_free(evaluation->errors[tensor->index].each);
     evaluation->errors[tensor->index] = errors[i];
     evaluation->coarsest[tensor->index] =
         reference_rounds(call, outputs[i]) ? MAX(coarsest, plain) : coarsest;
@@ -196,14 +197,207 @@ static bool run_node(Evaluation *evaluation, const GraphNode *node, GError **err
   for (unsigned i = 0; i < node->n_outputs; i++) {
     const GraphTensor *tensor = node->outputs[i];
     bool kept = tensor && (tensor->is_output || tensor->n_consumers);
+    if (kept) value_free(evaluation->values[tensor->index]); /* of the time before, in a loop */
     if (kept)
       evaluation->values[tensor->index] = outputs[i];
     else
       value_free(outputs[i]);
   }
-  release_inputs(evaluation, node);
+  if (!node->loop) release_inputs(evaluation, node);
   return ok;
 }
+
+/* ---- loops: their nodes one after the other, as often as they say ---- */
+
+/* A value with what is known of its errors. */
+typedef struct {
+  Value *value;
+  double *each; /* NULL: none, or they are not asked for */
+} Held;
+
+typedef struct {
+  Evaluation *e;
+  const GraphLoop *loop;
+  GraphNode *const *nodes;
+  unsigned n;
+  int64_t count, time;
+  Held *held; /* by nodes: of LoopNext the state to come, of LoopStack the stack */
+} Loop;
+
+static void held_clear(Held *held)
+{
+  value_free(held->value);
+  g_free(held->each);
+  *held = (Held){0};
+}
+
+/* Elements [from, from + n) of a value and of its errors, in another shape; from and n count elements. */
+static bool copy_elements(const Value *of, const double *each, size_t from, unsigned rank,
+                          const int64_t *shape, Held *to, GError **error)
+{
+  Value *value = value_new(of->type, rank, shape, error);
+  if (!value) return false;
+  if (value->n && value->floats) memcpy(value->floats, of->floats + from, value->n * sizeof *value->floats);
+  if (value->n && value->integers)
+    memcpy(value->integers, of->integers + from, value->n * sizeof *value->integers);
+  *to = (Held){value, each ? g_memdup2(each + from, MAX(value->n, 1) * sizeof *each) : NULL};
+  return true;
+}
+
+static const double *errors_of(const Loop *l, const GraphTensor *tensor)
+{
+  return l->e->errors ? l->e->errors[tensor->index].each : NULL;
+}
+
+/* Gives a tensor a value; what is known of how coarse it is comes from another one. */
+static void give_value(const Loop *l, const GraphTensor *tensor, Held held, const GraphTensor *from)
+{
+  Evaluation *e = l->e;
+  if (!tensor->is_output && !tensor->n_consumers) {
+    held_clear(&held);
+    return;
+  }
+  value_free(e->values[tensor->index]);
+  e->values[tensor->index] = held.value;
+  if (!e->errors) return;
+  g_free(e->errors[tensor->index].each);
+  e->errors[tensor->index] = (Errors){held.each, e->errors[from->index].shared, 0};
+  e->coarsest[tensor->index] = MAX(e->coarsest[tensor->index], e->coarsest[from->index]);
+  e->widths[tensor->index] = MAX(e->widths[tensor->index], e->widths[from->index]);
+}
+
+static int64_t place_of(const Loop *l, const GraphNode *node)
+{
+  return graph_attribute(node, "reverse")->integer ? l->count - 1 - l->time : l->time;
+}
+
+static bool take_element(Loop *l, const GraphNode *node, GError **error)
+{
+  const GraphTensor *x = node->inputs[0];
+  const Value *whole = l->e->values[x->index];
+  size_t n = l->count ? whole->n / (size_t)l->count : 0;
+  Held held;
+  if (!copy_elements(whole, errors_of(l, x), n * (size_t)place_of(l, node), whole->rank - 1, whole->shape + 1,
+                     &held, error))
+    return false;
+  give_value(l, node->outputs[0], held, x);
+  return true;
+}
+
+/* What LoopNext of this state holds. */
+static Held *next_of(const Loop *l, const GraphTensor *state)
+{
+  for (unsigned i = 0; i < l->n; i++)
+    if (l->nodes[i]->op->id == ONNX_LoopNext && l->nodes[i]->inputs[1] == state) return &l->held[i];
+  return NULL;
+}
+
+static bool take_state(Loop *l, const GraphNode *node, GError **error)
+{
+  const GraphTensor *first = node->inputs[0], *state = node->outputs[0];
+  const Value *value = l->e->values[first->index];
+  Held *next = next_of(l, state), held;
+  if (l->time && next) {
+    held = *next;
+    *next = (Held){0};
+  } else if (!copy_elements(value, errors_of(l, first), 0, value->rank, value->shape, &held, error)) {
+    return false;
+  }
+  give_value(l, state, held, first);
+  return true;
+}
+
+static bool keep_next(Loop *l, const GraphNode *node, Held *held, GError **error)
+{
+  const GraphTensor *x = node->inputs[0];
+  const Value *value = l->e->values[x->index];
+  held_clear(held);
+  return copy_elements(value, errors_of(l, x), 0, value->rank, value->shape, held, error);
+}
+
+static bool open_stack(const Loop *l, const GraphNode *node, Held *held, GError **error)
+{
+  const GraphTensor *x = node->inputs[0], *all = node->outputs[0];
+  int64_t shape[GRAPH_MAX_RANK] = {l->count};
+  for (unsigned d = 0; d < x->rank; d++)
+    symbolic_is_constant(x->shape[d], &shape[d + 1]);
+  held->value = value_new(all->type, all->rank, shape, error);
+  if (held->value && l->e->errors) held->each = g_new0(double, MAX(held->value->n, 1));
+  return held->value != NULL;
+}
+
+static void stack(const Loop *l, const GraphNode *node, const Held *held)
+{
+  const Value *value = l->e->values[node->inputs[0]->index];
+  const double *each = errors_of(l, node->inputs[0]);
+  size_t at = value->n * (size_t)place_of(l, node);
+  if (value->n && value->floats)
+    memcpy(held->value->floats + at, value->floats, value->n * sizeof *value->floats);
+  if (value->n && value->integers)
+    memcpy(held->value->integers + at, value->integers, value->n * sizeof *value->integers);
+  if (value->n && each) memcpy(held->each + at, each, value->n * sizeof *each);
+}
+
+static bool run_in_loop(Loop *l, unsigned i, GError **error)
+{
+  const GraphNode *node = l->nodes[i];
+  switch ((unsigned)node->op->id) {
+  case ONNX_LoopElement: return take_element(l, node, error);
+  case ONNX_LoopState: return take_state(l, node, error);
+  case ONNX_LoopNext: return keep_next(l, node, &l->held[i], error);
+  case ONNX_LoopStack: stack(l, node, &l->held[i]); return true;
+  default: return run_node(l->e, node, error);
+  }
+}
+
+/* What goes out. A loop of no times gives its initial states. */
+static bool give_results(Loop *l, GError **error)
+{
+  for (unsigned i = 0; i < l->n; i++) {
+    const GraphNode *node = l->nodes[i];
+    bool next = node->op->id == ONNX_LoopNext;
+    if (!next && node->op->id != ONNX_LoopStack) continue;
+    const GraphTensor *from = next && !l->count ? node->inputs[1]->producer->inputs[0] : node->inputs[0];
+    const Value *first = l->e->values[from->index];
+    if (next && !l->count &&
+        !copy_elements(first, errors_of(l, from), 0, first->rank, first->shape, &l->held[i], error))
+      return false;
+    give_value(l, node->outputs[0], l->held[i], from);
+    l->held[i] = (Held){0};
+  }
+  return true;
+}
+
+static bool run_loop(Evaluation *evaluation, unsigned *at, GError **error)
+{
+  const Graph *graph = evaluation->graph;
+  Loop l = {.e = evaluation, .loop = graph->nodes[*at]->loop, .nodes = graph->nodes + *at};
+  while (*at + l.n < graph->n_nodes && l.nodes[l.n]->loop == l.loop)
+    l.n++;
+  if (!symbolic_is_constant(l.loop->count, &l.count)) {
+    error_set(error, ERROR_INPUT, &l.nodes[0]->mark, "unbound-symbol",
+              "give every symbol a value, such as --dim M=4096",
+              "how often a loop is carried out is not a number");
+    return false;
+  }
+  l.held = g_new0(Held, l.n + 1);
+  bool ok = true;
+  for (unsigned i = 0; ok && i < l.n; i++)
+    if (l.nodes[i]->op->id == ONNX_LoopStack) ok = open_stack(&l, l.nodes[i], &l.held[i], error);
+  for (; ok && l.time < l.count; l.time++)
+    for (unsigned i = 0; ok && i < l.n; i++)
+      ok = run_in_loop(&l, i, error);
+  ok = ok && give_results(&l, error);
+  for (unsigned i = 0; i < l.n; i++) {
+    held_clear(&l.held[i]);
+    if (ok) release_inputs(evaluation, l.nodes[i]);
+  }
+  g_free(l.held);
+  *at += l.n - 1;
+  return ok;
+}
+
+/* ---- the whole ---- */
 
 static bool load_values(Evaluation *evaluation, Tensor *const *inputs, GError **error)
 {
@@ -246,7 +440,8 @@ static GPtrArray *evaluate(Evaluation *evaluation, Tensor *const *inputs, GError
     evaluation->readers[i] = graph->tensors[i]->n_consumers;
   bool ok = load_values(evaluation, inputs, error);
   for (unsigned i = 0; ok && i < graph->n_nodes; i++)
-    ok = run_node(evaluation, graph->nodes[i], error);
+    ok = graph->nodes[i]->loop ? run_loop(evaluation, &i, error)
+                               : run_node(evaluation, graph->nodes[i], error);
   GPtrArray *outputs = ok ? g_ptr_array_new_with_free_func((GDestroyNotify)value_free) : NULL;
   for (unsigned i = 0; ok && i < graph->n_outputs; i++)
     g_ptr_array_add(outputs, g_steal_pointer(&evaluation->values[graph->outputs[i]->index]));

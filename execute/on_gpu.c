@@ -19,7 +19,6 @@ typedef struct GpuRun {
   ExecutionFaults *faults;
   GpuRegion *regions; /* as plan->tensors (empty for the workspace's), then the workspace */
   uint64_t *addresses;
-  ResolvedLaunch **launches; /* as plan->launches */
   Loaded *loaded;
   Arena *arena;
 } GpuRun;
@@ -107,18 +106,6 @@ static bool read_back(GpuRun *run, GError **error)
 
 /* ---- machine code ---- */
 
-static bool resolve_launches(GpuRun *run, GError **error)
-{
-  const Plan *plan = run->x->plan;
-  const PlanBindings bindings = {run->x->symbols, run->addresses};
-  run->launches = arena_new_array(run->arena, ResolvedLaunch *, plan->n_launches);
-  for (unsigned i = 0; i < plan->n_launches; i++) {
-    run->launches[i] = plan_resolve(plan, plan->launches[i], &bindings, run->arena, error);
-    if (!run->launches[i]) return false;
-  }
-  return true;
-}
-
 static void note_differences(const GpuRun *run, const Context *context, const char *target)
 {
   g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
@@ -144,6 +131,21 @@ static void *pointer_of(uint64_t address)
   return (void *)(uintptr_t)address; // NOLINT: of the device
 }
 
+static bool note_launches(const GpuRun *run, GError **error)
+{
+  const PlanLaunch *planned = NULL;
+  PlanWalk walk = plan_walk(run->x->plan, &(PlanBindings){run->x->symbols, run->addresses});
+  for (;;) {
+    if (!plan_walk_next(&walk, &planned, error)) return false;
+    if (!planned) return true;
+    const ResolvedLaunch *launch = plan_resolve(walk.plan, planned, &walk.bindings, run->arena, error);
+    if (!launch) return false;
+    if (!launch->empty)
+      g_string_append_printf(run->faults->notes, "%s: %s, grid %u x %u x %u\n", launch->launch->name,
+                             launch->variant->kernel, launch->grid[0], launch->grid[1], launch->grid[2]);
+  }
+}
+
 static bool launch_all(GpuRun *run, GError **error)
 {
   const GpuRegion *workspace = &run->regions[run->x->plan->n_tensors];
@@ -151,13 +153,8 @@ static bool launch_all(GpuRun *run, GError **error)
   const void **tensors = arena_new_array(run->arena, const void *, n);
   for (unsigned i = 0; i < n; i++)
     tensors[i] = pointer_of(run->addresses[executable_tensor(run->loaded->executable, i)->index]);
-  for (unsigned i = 0; i < run->x->plan->n_launches; i++) {
-    const ResolvedLaunch *launch = run->launches[i];
-    if (!launch->empty)
-      g_string_append_printf(run->faults->notes, "%s: %s, grid %u x %u x %u\n", launch->launch->name,
-                             launch->variant->kernel, launch->grid[0], launch->grid[1], launch->grid[2]);
-  }
-  return executable_launch(run->loaded->executable, device_stream(run->device), tensors, run->x->symbols,
+  return note_launches(run, error) &&
+         executable_launch(run->loaded->executable, device_stream(run->device), tensors, run->x->symbols,
                            pointer_of(workspace->address), workspace->bytes, error) &&
          device_wait(run->device, error);
 }
@@ -174,8 +171,8 @@ bool execution_run(Execution *x, Device *device, const Assembler *assembler, Exe
                    GError **error)
 {
   GpuRun run = {.x = x, .device = device, .faults = faults, .arena = arena_new()};
-  bool ok = make_memory(&run, error) && resolve_launches(&run, error) &&
-            load_kernels(&run, assembler, error) && launch_all(&run, error) && read_back(&run, error);
+  bool ok = make_memory(&run, error) && load_kernels(&run, assembler, error) && launch_all(&run, error) &&
+            read_back(&run, error);
   run_clear(&run);
   return ok;
 }

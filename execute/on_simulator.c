@@ -3,6 +3,9 @@
 #include "execute/keep_launch.h"
 #include <string.h>
 
+/* Launches that are simulated as overlapping: each holds its blocks' memory. */
+#define MOST_AT_ONCE 64
+
 typedef struct Simulation {
   Execution *x;
   const SimOptions *options;
@@ -116,7 +119,7 @@ static bool whole_by_one(const Plan *plan, unsigned tensor)
 {
   unsigned n = 0;
   for (unsigned i = 0; i < plan->n_launches; i++)
-    n += takes(plan->launches[i], plan->tensors[tensor]);
+    n += takes(plan->launches[i], plan->tensors[tensor]) ? plan_repeat_of(plan, i) ? 2 : 1 : 0;
   return plan->tensors[tensor]->kind == PLAN_OUTPUT && !plan->tensors[tensor]->stays && n == 1;
 }
 
@@ -355,21 +358,24 @@ static bool overlaps(const ResolvedLaunch *l)
   return l->dependent && !l->launch->n_zero && !l->empty;
 }
 
-/* The launch at *next and those behind it that may overlap; *next: behind them. */
-static bool simulate_next(Simulation *s, unsigned *next, const PlanBindings *bindings, GError **error)
+/* The next launches, of which those behind the first may overlap with what is in front of them. *some: there are any. */
+static bool simulate_next(Simulation *s, PlanWalk *walk, bool *some, GError **error)
 {
-  const Plan *plan = s->x->plan;
   g_autoptr(Arena) arena = arena_new();
   g_autoptr(GPtrArray) group = g_ptr_array_new();
-  unsigned first = *next;
-  for (unsigned i = first; i < plan->n_launches; i++) {
-    ResolvedLaunch *resolved = plan_resolve(plan, plan->launches[i], bindings, arena, error);
+  for (const PlanLaunch *launch = NULL;;) {
+    PlanWalk ahead = *walk;
+    if (!plan_walk_next(&ahead, &launch, error)) return false;
+    if (!launch) break;
+    ResolvedLaunch *resolved = plan_resolve(ahead.plan, launch, &ahead.bindings, arena, error);
     if (!resolved) return false;
-    if (i > first && !overlaps(resolved)) break;
+    if (group->len && !overlaps(resolved)) break;
     g_ptr_array_add(group, resolved);
-    *next = i + 1;
-    if (resolved->empty) break;
+    *walk = ahead;
+    if (resolved->empty || group->len == MOST_AT_ONCE) break;
   }
+  *some = group->len > 0;
+  if (!*some) return true;
   const ResolvedLaunch *head = group->pdata[0];
   note_cleared(s, head);
   for (unsigned i = 0; i < head->launch->n_zero; i++)
@@ -434,11 +440,11 @@ bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults
 {
   Simulation s;
   simulation_init(&s, x, options, faults);
-  const PlanBindings bindings = {x->symbols, s.addresses};
-  bool ok = true;
+  PlanWalk walk = plan_walk(x->plan, &(PlanBindings){x->symbols, s.addresses});
+  bool ok = true, some = true;
   /* nothing after a broken kernel means anything */
-  for (unsigned next = 0; ok && next < x->plan->n_launches && !faults->n_errors;)
-    ok = simulate_next(&s, &next, &bindings, error);
+  while (ok && some && !faults->n_errors)
+    ok = simulate_next(&s, &walk, &some, error);
   if (ok && !faults->n_errors) check_zero(&s);
   if (ok && !faults->n_errors) check_outputs(&s);
   ok = ok && (faults->n_errors || breaks_are_known(&s, error));

@@ -187,20 +187,22 @@ static bool mark_launched(BenchBuild *build, GError **error)
   build->facts = json_object();
   json_t *list = json_array();
   json_object_set_new(build->facts, "kernels", list);
-  for (unsigned i = 0; i < plan->n_launches; i++) {
-    const ResolvedLaunch *launch = plan_resolve(plan, plan->launches[i], &bindings, arena, error);
+  PlanWalk walk = plan_walk(plan, &bindings);
+  for (const PlanLaunch *planned = NULL;;) {
+    if (!plan_walk_next(&walk, &planned, error)) return false;
+    if (!planned) return true;
+    const ResolvedLaunch *launch = plan_resolve(plan, planned, &walk.bindings, arena, error);
     if (!launch) return false;
     if (launch->empty) continue;
     Kernel *kernel = find_kernel(build, launch->variant->kernel);
     kernel->launched = true;
     json_array_append_new(
         list,
-        json_pack("{s:s, s:s, s:[i,i,i], s:i, s:i}", "launch", plan->launches[i]->name, "name", kernel->name,
-                  "grid", (int)launch->grid[0], (int)launch->grid[1], (int)launch->grid[2], "threads",
+        json_pack("{s:s, s:s, s:[i,i,i], s:i, s:i}", "launch", planned->name, "name", kernel->name, "grid",
+                  (int)launch->grid[0], (int)launch->grid[1], (int)launch->grid[2], "threads",
                   (int)(launch->variant->block[0] * launch->variant->block[1] * launch->variant->block[2]),
                   "shared", (int)launch->variant->shared));
   }
-  return true;
 }
 
 static bool check_tensors(const BenchBuild *build, GError **error)

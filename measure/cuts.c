@@ -290,7 +290,8 @@ static void join_node(Classes *at, const GraphNode *node)
 {
   switch (node->op->class_) {
   case OPERATOR_GEMM: join_product(at, node); return;
-  case OPERATOR_SEQUENCES: keep_whole(at, node); return;
+  case OPERATOR_SEQUENCES:
+  case OPERATOR_LOOP: keep_whole(at, node); return;
   case OPERATOR_ROW: join_rows(at, node); return;
   case OPERATOR_VIEW: join_view(at, node); return;
   case OPERATOR_INDEX: join_index(at, node); return;

@@ -56,6 +56,8 @@ static json_t *attribute_json(const OperatorAttribute *known, const GraphAttribu
     for (unsigned i = 0; i < attribute->n; i++)
       json_array_append_new(list, json_integer(attribute->integers[i]));
     return list;
+  case ATTRIBUTE_FLOATS:
+  case ATTRIBUTE_STRINGS: break; /* of functions alone, which no graph has */
   }
   return json_null();
 }

@@ -6,8 +6,9 @@ typedef struct {
   const Plan *plan;
   const Mark *mark;
   GError **error;
-  const char *where; /* "launch `x`", for messages */
-  bool guard;        /* align() is allowed */
+  const char *where;   /* "launch `x`", for messages */
+  bool guard;          /* align() is allowed */
+  const char *counter; /* of the repeat that the launch is in; or NULL */
   bool ok;
 } Check;
 
@@ -34,6 +35,7 @@ static void check_leaf(const Symbolic *leaf, void *data)
   }
   for (unsigned i = 0; i < check->plan->n_symbols; i++)
     if (!strcmp(check->plan->symbols[i].name, leaf->name)) return;
+  if (check->counter && !strcmp(check->counter, leaf->name)) return;
   fault(check, "the symbol `%s` is not declared", leaf->name);
 }
 
@@ -137,7 +139,9 @@ static void check_variant(Check *check, const PlanVariant *variant, bool last)
 static void check_launch(Check *check, const PlanLaunch *launch)
 {
   g_autofree char *where = g_strdup_printf("launch `%s`", launch->name);
+  const PlanRepeat *repeat = plan_repeat_of(check->plan, launch->index);
   check->where = where;
+  check->counter = repeat ? repeat->counter : NULL;
   if (!launch->n_variants || launch->n_variants > PLAN_MAX_VARIANTS)
     fault(check, "%u variants; 1 to %d are allowed", launch->n_variants, PLAN_MAX_VARIANTS);
   for (unsigned i = 0; i < launch->n_variants; i++)
@@ -150,6 +154,24 @@ static void check_launch(Check *check, const PlanLaunch *launch)
     check_expression(check, launch->zero[i].bytes);
   }
   check->where = "";
+  check->counter = NULL;
+}
+
+static void check_repeats(Check *check)
+{
+  const Plan *plan = check->plan;
+  check->where = "repeats";
+  for (unsigned i = 0, end = 0; i < plan->n_repeats; i++) {
+    const PlanRepeat *repeat = &plan->repeats[i];
+    check_expression(check, repeat->count);
+    for (unsigned j = 0; j < plan->n_symbols; j++)
+      if (!strcmp(plan->symbols[j].name, repeat->counter))
+        fault(check, "the counter `%s` is a symbol too", repeat->counter);
+    if (!repeat->n || repeat->first < end ||
+        repeat->n > plan->n_launches - MIN(repeat->first, plan->n_launches))
+      fault(check, "repeat %u has no launches, or not behind those of the one before", i);
+    end = repeat->first + repeat->n;
+  }
 }
 
 bool plan_check_at(const Plan *plan, const Mark *mark, GError **error)
@@ -160,6 +182,7 @@ bool plan_check_at(const Plan *plan, const Mark *mark, GError **error)
   check_tensors(&check);
   for (unsigned i = 0; i < plan->n_launches; i++)
     check_launch(&check, plan->launches[i]);
+  check_repeats(&check);
   if (local) g_propagate_error(error, local);
   return check.ok;
 }

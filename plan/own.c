@@ -43,5 +43,7 @@ void plan_own_expressions(Plan *plan)
   }
   for (unsigned i = 0; i < plan->n_launches; i++)
     plan_own_launch(plan, plan->launches[i]);
+  for (unsigned i = 0; i < plan->n_repeats; i++)
+    plan->repeats[i].count = symbolic_copy(plan->arena, plan->repeats[i].count);
   plan->workspace_bytes = symbolic_copy(plan->arena, plan->workspace_bytes);
 }

@@ -3,7 +3,8 @@
  * A tensor lives from the first launch that is given it to the last. Two may share memory if every launch of the one
  * ends before any launch of the other begins, on one stream or on several: if it stands before it in the order that
  * the launches' dependencies make. (A launch that starts early waits before it touches memory, and a kernel that has
- * ended tells that all before it have: ir/passes/overlap_launches.c.) Tensors that must be zero between launches
+ * ended tells that all before it have: ir/passes/overlap_launches.c.) What a launch of a repeat is given lives as long as all
+ * launches of the repeat run. Tensors that must be zero between launches
  * share with none.
  *
  * Sizes depend on symbols, so places do. Two steps: numbers for sizes that are likely (packing greedily, the largest
@@ -133,6 +134,18 @@ static void find_ancestors(Placing *p)
   }
 }
 
+/* Launches that may run between two times that the launch does: all of its repeat. */
+static void note_times(const Placing *p, Block *block, const PlanLaunch *launch)
+{
+  const PlanRepeat *repeat = plan_repeat_of(p->plan, launch->index);
+  unsigned first = repeat ? repeat->first : launch->index, n = repeat ? repeat->n : 1;
+  for (unsigned i = first; i < first + n; i++) {
+    set_bit(block->users, i);
+    for (size_t byte = 0; byte < p->words; byte++)
+      block->before[byte] &= p->ancestors[i][byte];
+  }
+}
+
 /* The launch begins: what ends before one of a block's users only cannot be counted on. */
 static void note_user(const Placing *p, const unsigned *block_of, const PlanLaunch *launch)
 {
@@ -141,10 +154,8 @@ static void note_user(const Placing *p, const unsigned *block_of, const PlanLaun
       const PlanTensor *tensor = launch->variants[v]->arguments[i].tensor;
       if (!tensor || tensor->kind != PLAN_WORKSPACE) continue;
       Block *block = &p->blocks[block_of[tensor->index]];
-      set_bit(block->users, launch->index);
+      note_times(p, block, launch);
       block->alone = tensor->zero;
-      for (size_t byte = 0; byte < p->words; byte++)
-        block->before[byte] &= p->ancestors[launch->index][byte];
     }
 }
 

@@ -215,6 +215,11 @@ static bool look_up(const Symbolic *leaf, int64_t *value, void *data)
         *value = lookup->bindings->symbols[i];
         return true;
       }
+    for (unsigned i = 0; i < lookup->plan->n_repeats; i++)
+      if (!strcmp(lookup->plan->repeats[i].counter, leaf->name)) {
+        *value = lookup->bindings->counter;
+        return true;
+      }
     return false;
   }
   const PlanTensor *tensor = plan_tensor(lookup->plan, leaf->name);

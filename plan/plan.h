@@ -12,7 +12,7 @@
 #include "symbolic/symbolic.h"
 #include <jansson.h>
 
-#define PLAN_VERSION      3 /* the newest that is read; what needs no more than an older one is written in that */
+#define PLAN_VERSION      4 /* the newest that is read; what needs no more than an older one is written in that */
 #define PLAN_MAX_BOX      256 /* elements along a side of a tensor map's box */
 #define PLAN_MAX_RANK     9   /* a fused operator's iteration space: GRAPH_MAX_RANK + 1 */
 #define PLAN_MAX_VARIANTS 40
@@ -129,6 +129,14 @@ typedef struct PlanLaunch {
   unsigned index;
 } PlanLaunch;
 
+/* Launches one behind the other that are carried out several times: all of them, then all again. In their expressions `counter`
+ * is how many times that was before, from 0. Repeats do not share launches, so none is within another. */
+typedef struct PlanRepeat {
+  const char *counter; /* as a symbol; no symbol of the plan has its name */
+  const Symbolic *count;
+  unsigned first, n; /* launches */
+} PlanRepeat;
+
 typedef struct Plan {
   Arena *arena;
   const char *name; /* of the graph */
@@ -142,6 +150,8 @@ typedef struct Plan {
   const Symbolic *workspace_bytes; /* owned by the caller; align 256 */
   PlanLaunch **launches;           /* an order that is right on one stream */
   unsigned n_launches;
+  PlanRepeat *repeats; /* in the order of their launches */
+  unsigned n_repeats;
 } Plan;
 
 /* Strings are copied into the plan; expressions must live as long (build them in plan->arena). */
@@ -170,6 +180,9 @@ PlanArgument *plan_add_tensor_map(Plan *plan, PlanVariant *variant, const char *
                                   const PlanTensor *tensor, const Symbolic *offset);
 PlanArgument *plan_add_divisor(Plan *plan, PlanVariant *variant, const char *name, const Symbolic *value);
 void plan_add_dependency(Plan *plan, PlanLaunch *launch, const PlanLaunch *on, bool dependent);
+/* The last n launches are repeated. */
+PlanRepeat *plan_add_repeat(Plan *plan, unsigned n, const char *counter, const Symbolic *count);
+const PlanRepeat *plan_repeat_of(const Plan *plan, unsigned launch); /* NULL: it is carried out once */
 void plan_add_zero(Plan *plan, PlanLaunch *launch, const Symbolic *offset, const Symbolic *bytes);
 
 /* A tensor of the workspace that launches share, row-major, as large as the largest that is asked for under
@@ -205,6 +218,7 @@ void plan_divisor(uint32_t d, uint32_t *multiplier, uint32_t *shift);
 typedef struct PlanBindings {
   const int64_t *symbols;    /* in the order of plan->symbols */
   const uint64_t *addresses; /* in the order of plan->tensors; NULL while no guard is evaluated */
+  int64_t counter;           /* of the repeat whose launch it is */
 } PlanBindings;
 
 bool plan_evaluate(const Plan *plan, const Symbolic *expression, const PlanBindings *bindings, int64_t *value,
@@ -214,3 +228,15 @@ bool plan_check_bindings(const Plan *plan, const PlanBindings *bindings, GError 
 /* The variant to launch. */
 const PlanVariant *plan_choose(const Plan *plan, const PlanLaunch *launch, const PlanBindings *bindings,
                                GError **error);
+
+/* The launches in the order in which they are carried out, those of repeats several times. */
+typedef struct PlanWalk {
+  const Plan *plan;
+  PlanBindings bindings; /* with the counter of the launch that was given last */
+  unsigned next;
+  const PlanRepeat *inside; /* NULL: none */
+  int64_t count;            /* of that one */
+} PlanWalk;
+PlanWalk plan_walk(const Plan *plan, const PlanBindings *bindings);
+/* *launch NULL: there are no more. false: a repeat's count has no value, or is negative. */
+bool plan_walk_next(PlanWalk *walk, const PlanLaunch **launch, GError **error);

@@ -387,6 +387,17 @@ static bool read_launch(Reader *reader, Node *node, void *data)
          FINISH(reader, node, "name", "depends_on", "zero", "variants");
 }
 
+static bool read_repeat(Reader *reader, Node *node, void *data)
+{
+  PlanRepeat *repeat = plan_append(reader->plan, reader->plan->repeats, reader->plan->n_repeats);
+  *repeat = (PlanRepeat){0};
+  return get_text(reader, node, "counter", true, &repeat->counter) &&
+         get_expression(reader, node, "count", true, &repeat->count) &&
+         get_unsigned(reader, node, "first", &repeat->first) &&
+         get_unsigned(reader, node, "launches", &repeat->n) &&
+         FINISH(reader, node, "counter", "count", "first", "launches");
+}
+
 static bool read_gpu(Reader *reader, Node *node)
 {
   Plan *plan = reader->plan;
@@ -427,7 +438,11 @@ static bool read_root(Reader *reader, Node *root)
   ok = read_each(reader, root, "tensors", read_tensor, NULL) && ok;
   ok = read_workspace(reader, node_require(root, "workspace", reader->error)) && ok;
   ok = read_each(reader, root, "launches", read_launch, NULL) && ok;
-  return FINISH(reader, root, "version", "name", "gpu", "symbols", "tensors", "workspace", "launches") && ok;
+  ok = is_of_version(reader, root, "repeats", 4) && ok;
+  ok = (!node_get(root, "repeats") || read_each(reader, root, "repeats", read_repeat, NULL)) && ok;
+  return FINISH(reader, root, "version", "name", "gpu", "symbols", "tensors", "workspace", "launches",
+                "repeats") &&
+         ok;
 }
 
 Plan *plan_read(Source *source, GError **error)

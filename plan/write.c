@@ -170,6 +170,12 @@ static json_t *launch_json(const Plan *plan, const PlanLaunch *launch, GHashTabl
   return object;
 }
 
+static json_t *repeat_json(const PlanRepeat *repeat)
+{
+  return json_pack("{s:s, s:o, s:i, s:i}", "counter", repeat->counter, "count",
+                   expression_json(repeat->count), "first", (int)repeat->first, "launches", (int)repeat->n);
+}
+
 json_t *plan_to_json(const Plan *plan)
 {
   json_t *symbols = json_array(), *tensors = json_array(), *launches = json_array();
@@ -187,12 +193,17 @@ json_t *plan_to_json(const Plan *plan)
     if (json_object_get(launch, "like")) version = MAX(version, 2);
     json_array_append_new(launches, launch);
   }
+  json_t *repeats = plan->n_repeats ? json_array() : NULL;
+  for (unsigned i = 0; i < plan->n_repeats; i++)
+    json_array_append_new(repeats, repeat_json(&plan->repeats[i]));
+  if (repeats) version = PLAN_VERSION;
   json_t *gpu = json_pack("{s:s, s:s, s:s}", "name", plan->gpu_name, "target", plan->gpu_target, "hash",
                           plan->gpu_hash);
   if (plan->sms) json_object_set_new(gpu, "sms", json_integer(plan->sms));
-  return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:o, s:i}, s:o}", "version", version, "name", plan->name,
-                   "gpu", gpu, "symbols", symbols, "tensors", tensors, "workspace", "bytes",
-                   expression_json(plan->workspace_bytes), "align", 256, "launches", launches);
+  return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:o, s:i}, s:o, s:o*}", "version", version, "name",
+                   plan->name, "gpu", gpu, "symbols", symbols, "tensors", tensors, "workspace", "bytes",
+                   expression_json(plan->workspace_bytes), "align", 256, "launches", launches, "repeats",
+                   repeats);
 }
 
 char *plan_text(const Plan *plan)

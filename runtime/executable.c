@@ -174,18 +174,35 @@ static ParameterValue *new_values(Arena *arena, unsigned n)
   return (ParameterValue *)((memory + align - 1) / align * align);
 }
 
-static void make_slot_launch(const Executable *x, const LoadedLaunch *loaded, SlotLaunch *launch)
+/* For any of the plan's launches from `first` up to below `end`. */
+static void make_slot_launch(const Executable *x, Arena *arena, unsigned first, unsigned end,
+                             SlotLaunch *launch)
 {
-  unsigned most = 0;
-  for (unsigned i = 0; i < loaded->plan->n_variants; i++)
-    most = MAX(most, loaded->variants[i].n_arguments);
-  launch->values = new_values(x->arena, most);
-  launch->parameters = arena_new_array(x->arena, void *, most + 1);
+  unsigned most = 0, zero = 0;
+  for (unsigned i = first; i < end; i++) {
+    zero = MAX(zero, x->launches[i].plan->n_zero);
+    for (unsigned j = 0; j < x->launches[i].plan->n_variants; j++)
+      most = MAX(most, x->launches[i].variants[j].n_arguments);
+  }
+  launch->values = new_values(arena, most);
+  launch->parameters = arena_new_array(arena, void *, most + 1);
   for (unsigned i = 0; i < most; i++)
     launch->parameters[i] = &launch->values[i];
-  launch->boxes = arena_new_array(x->arena, DeviceBox, most);
-  launch->zero_offset = arena_new_array(x->arena, uint64_t, loaded->plan->n_zero);
-  launch->zero_bytes = arena_new_array(x->arena, uint64_t, loaded->plan->n_zero);
+  launch->boxes = arena_new_array(arena, DeviceBox, most);
+  launch->zero_offset = arena_new_array(arena, uint64_t, zero);
+  launch->zero_bytes = arena_new_array(arena, uint64_t, zero);
+}
+
+/* Which launch of the plan each will be follows from the counts of repeats: any fits each. */
+void executable_make_room(const Executable *x, Slot *slot, unsigned n)
+{
+  if (n <= slot->room) return;
+  if (slot->memory) arena_free(slot->memory);
+  slot->memory = arena_new();
+  slot->launches = arena_new_array(slot->memory, SlotLaunch, n);
+  slot->room = n;
+  for (unsigned i = 0; i < n; i++)
+    make_slot_launch(x, slot->memory, 0, x->plan->n_launches, &slot->launches[i]);
 }
 
 static void make_slots(Executable *x)
@@ -194,11 +211,13 @@ static void make_slots(Executable *x)
     Slot *slot = &x->slots[i];
     atomic_flag_clear(&slot->busy);
     slot->tensors = arena_new_array(x->arena, const void *, x->n_tensors);
-    slot->dims = arena_new_array(x->arena, int64_t, x->plan->n_symbols);
+    slot->dims = arena_new_array(x->arena, int64_t, x->plan->n_symbols + 1);
     slot->addresses = arena_new_array(x->arena, uint64_t, x->plan->n_tensors);
-    slot->launches = arena_new_array(x->arena, SlotLaunch, x->plan->n_launches);
-    for (unsigned j = 0; j < x->plan->n_launches; j++)
-      make_slot_launch(x, &x->launches[j], &slot->launches[j]);
+    if (x->plan->n_repeats) continue; /* when it is filled */
+    slot->room = x->plan->n_launches;
+    slot->launches = arena_new_array(x->arena, SlotLaunch, slot->room);
+    for (unsigned j = 0; j < slot->room; j++)
+      make_slot_launch(x, x->arena, j, j + 1, &slot->launches[j]);
   }
 }
 
@@ -241,6 +260,8 @@ void executable_free(Executable *x)
     g_mutex_clear(&x->zeroed_lock);
   }
   g_mutex_clear(&x->load_lock);
+  for (unsigned i = 0; i < EXECUTABLE_SLOTS; i++)
+    if (x->slots[i].memory) arena_free(x->slots[i].memory);
   plan_free(x->plan);
   arena_free(x->arena);
   g_free(x);

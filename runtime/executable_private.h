@@ -35,6 +35,7 @@ typedef struct LoadedLaunch {
 
 /* One launch of a slot. */
 typedef struct SlotLaunch {
+  const LoadedLaunch *loaded;   /* of the last fill */
   const LoadedVariant *variant; /* of the last fill; NULL: none yet */
   bool empty;                   /* the grid is */
   unsigned grid[3];
@@ -52,12 +53,14 @@ typedef struct Slot {
   uint64_t age; /* of the last fill */
   /* what it was filled for */
   const void **tensors;
-  int64_t *dims;
+  int64_t *dims; /* and behind them the counter of the repeat that is being filled */
   void *workspace;
   /* what came of it */
   uint64_t workspace_bytes;
-  uint64_t *addresses; /* as plan->tensors */
-  SlotLaunch *launches;
+  uint64_t *addresses;  /* as plan->tensors */
+  SlotLaunch *launches; /* as they are carried out: as plan->launches, those of repeats several times */
+  unsigned n_launches, room;
+  Arena *memory; /* of the launches of a plan with repeats, whose number follows from dims */
 } Slot;
 
 /* See zeroed.c. */
@@ -97,13 +100,15 @@ struct Executable {
  */
 const Symbolic *expression_bind(const Plan *plan, Arena *arena, const Symbolic *expression);
 typedef struct ExpressionValues {
-  const int64_t *symbols;    /* as plan->symbols */
+  const int64_t *symbols;    /* as plan->symbols, and behind them a repeat's counter */
   const uint64_t *addresses; /* as plan->tensors; NULL: align() has no value */
 } ExpressionValues;
 /* Value of a bound expression: false on overflow or division by zero. NULL gives `absent`. */
 bool expression_value(const Symbolic *expression, const ExpressionValues *values, int64_t absent,
                       int64_t *value);
 
+/* Room for so many launches in a slot. */
+void executable_make_room(const Executable *x, Slot *slot, unsigned n);
 /* The kernel's function, which is loaded if it is not yet. The context is entered. From any thread. */
 void *executable_function(Executable *x, LoadedKernel *kernel, GError **error);
 

@@ -14,6 +14,8 @@ static void bind_leaf(const Symbolic *leaf, void *data)
   }
   for (unsigned i = 0; i < plan->n_symbols; i++)
     if (!strcmp(plan->symbols[i].name, leaf->name)) own->value = i;
+  for (unsigned i = 0; i < plan->n_repeats; i++)
+    if (!strcmp(plan->repeats[i].counter, leaf->name)) own->value = plan->n_symbols;
 }
 
 const Symbolic *expression_bind(const Plan *plan, Arena *arena, const Symbolic *expression)

@@ -3,6 +3,9 @@
 #include "runtime/executable_private.h"
 #include <string.h>
 
+/* Of one call, those of repeats counted each time. */
+#define MOST_LAUNCHES (1u << 24)
+
 /* What the caller passes. */
 typedef struct Call {
   const void *const *tensors;
@@ -354,20 +357,49 @@ static void explain(const Filling *f, unsigned launch, GError **error)
 {
   if (!error || *error) return;
   g_autoptr(Arena) arena = arena_new();
-  const PlanBindings bindings = {f->slot->dims, f->slot->addresses};
+  const PlanBindings bindings = {f->slot->dims, f->slot->addresses, f->slot->dims[f->x->plan->n_symbols]};
   if (plan_resolve(f->x->plan, f->x->plan->launches[launch], &bindings, arena, error))
     error_set(error, ERROR_INTERNAL, NULL, "launch-size", NULL, "%s: an argument has no value",
               f->x->plan->launches[launch]->name);
 }
 
+/* How many launches the plan comes to with the slot's dims. */
+static bool count_launches(const Filling *f, unsigned *n, GError **error)
+{
+  const Plan *plan = f->x->plan;
+  const PlanBindings bindings = {f->slot->dims, f->slot->addresses};
+  int64_t count = 0;
+  *n = plan->n_launches;
+  for (unsigned i = 0; i < plan->n_repeats; i++) {
+    if (!plan_evaluate(plan, plan->repeats[i].count, &bindings, &count, error)) return false;
+    if (count >= 0 && count <= MOST_LAUNCHES / plan->repeats[i].n && *n <= MOST_LAUNCHES) {
+      *n += ((unsigned)count - 1) * plan->repeats[i].n;
+      continue;
+    }
+    error_set(error, ERROR_INPUT, NULL, "repeat", NULL, "%s would be launched %" G_GINT64_FORMAT " times",
+              plan->launches[plan->repeats[i].first]->name, count);
+    return false;
+  }
+  return true;
+}
+
 static bool fill_launches(Filling *f, GError **error)
 {
+  const Plan *plan = f->x->plan;
+  const PlanBindings bindings = {f->slot->dims, f->slot->addresses};
+  PlanWalk walk = plan_walk(plan, &bindings);
   bool follows = false;
   f->values.addresses = f->slot->addresses;
-  for (unsigned i = 0; i < f->x->plan->n_launches; i++) {
+  if (!count_launches(f, &f->slot->n_launches, error)) return false;
+  executable_make_room(f->x, f->slot, f->slot->n_launches);
+  for (unsigned i = 0; i < f->slot->n_launches; i++) {
     SlotLaunch *launch = &f->slot->launches[i];
-    if (!fill_launch(f, &f->x->launches[i], follows, launch, error)) {
-      explain(f, i, error);
+    const PlanLaunch *planned = NULL;
+    if (!plan_walk_next(&walk, &planned, error)) return false;
+    launch->loaded = &f->x->launches[planned->index];
+    f->slot->dims[plan->n_symbols] = walk.bindings.counter;
+    if (!fill_launch(f, launch->loaded, follows, launch, error)) {
+      explain(f, planned->index, error);
       return false;
     }
     follows = !launch->empty;
@@ -381,6 +413,7 @@ static bool fill(Executable *x, Slot *slot, const Call *call, GError **error)
   const PlanBindings bindings = {call->dims, NULL};
   int64_t workspace = 0;
   slot->valid = false;
+  slot->dims[x->plan->n_symbols] = 0; /* outside of repeats */
   slot->age = atomic_fetch_add_explicit(&x->fills, 1, memory_order_relaxed) + 1;
   memcpy(slot->tensors, call->tensors, x->n_tensors * sizeof *slot->tensors);
   memcpy(slot->dims, call->dims, x->plan->n_symbols * sizeof *slot->dims);
@@ -452,10 +485,11 @@ static bool queue(const Executable *x, Slot *slot, void *stream, const Executabl
                   GError **error)
 {
   bool ok = true;
-  for (unsigned i = 0; ok && i < x->plan->n_launches; i++) {
+  for (unsigned i = 0; ok && i < slot->n_launches; i++) {
+    const LoadedLaunch *loaded = slot->launches[i].loaded;
     bool seen = observer && !slot->launches[i].empty;
-    ok = (!seen || observer->before(i, observer->data, error)) &&
-         queue_launch(x, &x->launches[i], &slot->launches[i], slot->workspace, stream, seen, error);
+    ok = (!seen || observer->before(loaded->plan->index, observer->data, error)) &&
+         queue_launch(x, loaded, &slot->launches[i], slot->workspace, stream, seen, error);
   }
   return ok;
 }

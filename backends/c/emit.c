@@ -185,6 +185,11 @@ static void append_expression(const Emitter *emitter, GString *text, const Symbo
     for (unsigned i = 0; i < emitter->plan->n_symbols; i++)
       if (!strcmp(emitter->plan->symbols[i].name, x->name))
         g_string_append_printf(text, "a->%s", emitter->symbols[i]);
+    for (unsigned i = 0; i < emitter->plan->n_repeats; i++)
+      if (!strcmp(emitter->plan->repeats[i].counter, x->name)) {
+        g_string_append(text, "counter");
+        break;
+      }
   } else if (x->kind == SYMBOLIC_ALIGN) {
     g_string_append(text, "alignment_of(");
     append_address(emitter, text, plan_tensor(emitter->plan, x->name));
@@ -479,9 +484,11 @@ static void put_variant(Emitter *emitter, const PlanLaunch *launch, unsigned ind
   put(emitter, "/* %s: %s%s%s */\n", launch->name, variant->kernel, variant->note ? ", " : "",
       variant->note ? variant->note : "");
   put(emitter,
-      "static int launch_%u_%u(const %s_module *m, const %s_arguments *a, void *stream, int *follows)\n{\n",
-      launch->index, index, emitter->prefix, emitter->prefix);
+      "static int launch_%u_%u(const %s_module *m, const %s_arguments *a, %svoid *stream, int *follows)\n{\n",
+      launch->index, index, emitter->prefix, emitter->prefix,
+      plan_repeat_of(emitter->plan, launch->index) ? "int64_t counter, " : "");
   put(emitter, "  int status = 0;\n  (void)a;\n");
+  if (plan_repeat_of(emitter->plan, launch->index)) put(emitter, "  (void)counter;\n");
   put_list(emitter, "int64_t grid[]", 3, variant->grid, "");
   if (is_dependent(launch, variant)) put(emitter, "  int after = *follows;\n");
   put(emitter, "  *follows = grid[0] && grid[1] && grid[2];\n");
@@ -533,9 +540,23 @@ static void put_launch(Emitter *emitter, const PlanLaunch *launch)
       put(emitter, "  %sif (%s)\n    ", i ? "else " : "", condition);
     else
       put(emitter, i ? "  else\n    " : "  ");
-    put(emitter, "status = launch_%u_%u(m, a, stream, &follows);\n", launch->index, i);
+    put(emitter, "status = launch_%u_%u(m, a, %sstream, &follows);\n", launch->index, i,
+        plan_repeat_of(emitter->plan, launch->index) ? "counter, " : "");
   }
   put(emitter, "  if (status) return status;\n");
+}
+
+/* The head of the loop in front of a repeat's first launch, its end behind the last. */
+static void put_repeat(Emitter *emitter, unsigned launch, bool end)
+{
+  const PlanRepeat *repeat = plan_repeat_of(emitter->plan, launch);
+  if (!repeat || launch != (end ? repeat->first + repeat->n - 1 : repeat->first)) return;
+  if (end) {
+    put(emitter, "  }\n");
+    return;
+  }
+  g_autofree char *count = expression(emitter, repeat->count);
+  put(emitter, "  for (int64_t counter = 0; counter < %s; counter++) {\n", count);
 }
 
 /* ---- source: the functions the header declares ---- */
@@ -633,8 +654,11 @@ static void put_functions(Emitter *emitter)
       emitter->upper);
   for (unsigned i = 0; i < plan->n_tensors; i++)
     put_zeroed(emitter, plan->tensors[i]);
-  for (unsigned i = 0; i < plan->n_launches; i++)
+  for (unsigned i = 0; i < plan->n_launches; i++) {
+    put_repeat(emitter, i, false);
     put_launch(emitter, plan->launches[i]);
+    put_repeat(emitter, i, true);
+  }
   put(emitter, "  return status;\n}\n");
 }
 

@@ -6,6 +6,7 @@
 #include "generator/compile/dry_run.h"
 #include "generator/compile/kernel.h"
 #include "generator/compile/names.h"
+#include "generator/compile/parts.h"
 #include "generator/compile/plan.h"
 #include "generator/front/groups.h"
 #include "generator/program/family.h"
@@ -30,6 +31,7 @@ typedef struct {
   GPtrArray *making;       /* KernelJob * of the same time */
   const Symbolic **direct; /* of each fused operator: when it reads operands as they lie, not their copies */
   const Spaces *spaces;    /* NULL: there is no product */
+  GHashTable *names; /* of kernels of other parts of the graph (compile/parts.h); NULL: it is the whole */
   Mechanism mechanisms[MECHANISM_COUNT]; /* of the GPU */
 } Compilation;
 
@@ -255,7 +257,7 @@ static bool leaves_parts(const PlanLaunch *launch)
 }
 
 /* Launches that share parts and flags come one after the other, also on a program's several streams. */
-static void order_sharers(Plan *plan)
+void compile_order_sharers(Plan *plan)
 {
   const PlanLaunch *before = NULL;
   for (unsigned i = 0; i < plan->n_launches; i++) {
@@ -272,7 +274,7 @@ static void order_sharers(Plan *plan)
 /* A variant that waits for the launch before it on the stream may start while that one runs. It waits for no
  * other: that one has ended only when all before it have, since it has waited itself or was not let start
  * early. (The first launch never is, so what the caller ran before has ended, whatever it triggered.) */
-static void allow_overlap(Plan *plan, PlanLaunch *launch)
+void compile_allow_overlap(Plan *plan, PlanLaunch *launch)
 {
   bool waits = false, follows = false;
   for (unsigned i = 0; i < launch->n_variants; i++)
@@ -304,7 +306,8 @@ static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **
     if (error) choose_name_sets(compilation->options, NULL, *error);
     return false;
   }
-  bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
+  bool beside =
+      (compilation->fusion->n > 1 || compilation->names) && gpu_has(compilation->gpu, "dependent_launch");
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
     choice->overlap = beside && !choice->alone;
@@ -386,6 +389,23 @@ static bool open_operator(Compilation *compilation, const FusedOperator *op, GEr
   return true;
 }
 
+/* Another part of the graph has a kernel of that name which computes something else. */
+static bool is_taken(const Compilation *compilation, const char *name, const OperatorKey *key)
+{
+  const char *known = compilation->names ? g_hash_table_lookup(compilation->names, name) : NULL;
+  return known && strcmp(known, key->text) != 0;
+}
+
+static void note_names(const Compilation *compilation)
+{
+  for (unsigned i = 0; compilation->names && i < compilation->opened->len; i++) {
+    const OpenOperator *opened = compilation->opened->pdata[i];
+    for (unsigned j = 0; j < opened->n; j++)
+      if (opened->names[j])
+        g_hash_table_replace(compilation->names, g_strdup(opened->names[j]), g_strdup(opened->key->text));
+  }
+}
+
 /* Operators may differ only in what their names do not tell, such as how rows are aligned: then digits of
  * what they compute do. No name depends on the order of operators. */
 static void name_kernels(Compilation *compilation)
@@ -395,7 +415,8 @@ static void name_kernels(Compilation *compilation)
   for (unsigned i = 0; i < compilation->opened->len; i++) {
     const OpenOperator *opened = compilation->opened->pdata[i];
     for (unsigned j = 0; j < opened->n; j++)
-      if (opened->names[j] && !g_hash_table_add(taken, g_strdup(opened->names[j])))
+      if (opened->names[j] && (is_taken(compilation, opened->names[j], opened->key) ||
+                               !g_hash_table_add(taken, g_strdup(opened->names[j]))))
         g_hash_table_add(several, g_strdup(opened->names[j]));
   }
   for (unsigned i = 0; i < compilation->opened->len; i++) {
@@ -404,7 +425,8 @@ static void name_kernels(Compilation *compilation)
       if (!opened->names[j] || !g_hash_table_contains(several, opened->names[j])) continue;
       g_autofree char *plain = opened->names[j];
       opened->names[j] = NULL;
-      for (unsigned n = 4; !opened->names[j] || !g_hash_table_add(taken, g_strdup(opened->names[j]));
+      for (unsigned n = 4; !opened->names[j] || is_taken(compilation, opened->names[j], opened->key) ||
+                           !g_hash_table_add(taken, g_strdup(opened->names[j]));
            n += 4) {
         g_autofree char *digits = operator_key_digits(opened->key, n);
         g_free(opened->names[j]);
@@ -412,6 +434,7 @@ static void name_kernels(Compilation *compilation)
       }
     }
   }
+  note_names(compilation);
 }
 
 static bool finish_operator(Compilation *compilation, OpenOperator *opened, GError **error)
@@ -436,7 +459,7 @@ static bool finish_operator(Compilation *compilation, OpenOperator *opened, GErr
     }
     if (!finish_job(compilation, job, opened->launch, error)) return false;
   }
-  allow_overlap(plan, opened->launch);
+  compile_allow_overlap(plan, opened->launch);
   plan_own_launch(plan, opened->launch);
   return true;
 }
@@ -598,8 +621,8 @@ static Fusion *fuse(const Graph *graph, const Gpu *gpu, const CompileOptions *op
   return choose_fusion_dry(graph, gpu, options, compile_dry_run, &runner, spaces, error);
 }
 
-CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *asked,
-                                 GError **error)
+CompileResult *compile_graph(const Graph *graph, const Gpu *gpu, const CompileOptions *asked,
+                             GHashTable *names, GError **error)
 {
   if (!choose_check_sets(asked, error) || !check_budget(gpu, asked, error)) return NULL;
   g_auto(GStrv) sets = choose_sets_today(asked);
@@ -623,7 +646,7 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
   g_autofree const Symbolic **direct = g_new0(const Symbolic *, fusion->n + 1);
   Compilation compilation = {graph,  gpu,  options, fusion, result, explain, libraries, launches,
-                             opened, keys, texts,   making, direct, spaces,  {{0}}};
+                             opened, keys, texts,   making, direct, spaces,  names,     {{0}}};
   mechanisms_read(gpu, compilation.mechanisms);
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
@@ -634,7 +657,7 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   if (!compile_operators(&compilation, error)) return NULL;
   result->explain = g_strdup(explain->str);
   leave_out_copies(&compilation);
-  order_sharers(result->plan);
+  compile_order_sharers(result->plan);
   plan_place_workspace(result->plan);
   plan_own_expressions(result->plan);
   if (!plan_check(result->plan, error)) return NULL;

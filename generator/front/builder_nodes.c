@@ -157,6 +157,31 @@ static void set_integers(GraphBuilder *b, const void *value, GraphAttribute *att
   attribute->n = count;
 }
 
+static void set_numbers(GraphBuilder *b, const void *value, GraphAttribute *attribute)
+{
+  unsigned count;
+  if (!graph_builder_note(b, b->format->list(value, "numbers", &count, b->error))) return;
+  double *numbers = arena_new_array(b->graph->arena, double, count);
+  for (unsigned i = 0; i < count; i++)
+    graph_builder_note(b, b->format->number(b->format->item(value, i), &numbers[i], b->error));
+  attribute->numbers = numbers;
+  attribute->n = count;
+}
+
+static void set_texts(GraphBuilder *b, const void *value, GraphAttribute *attribute)
+{
+  unsigned count;
+  const char *text = NULL;
+  if (!graph_builder_note(b, b->format->list(value, "texts", &count, b->error))) return;
+  const char **texts = arena_new_array(b->graph->arena, const char *, count);
+  for (unsigned i = 0; i < count; i++) {
+    bool ok = graph_builder_note(b, b->format->string(b->format->item(value, i), &text, b->error));
+    texts[i] = ok ? arena_strdup(b->graph->arena, text) : "";
+  }
+  attribute->texts = texts;
+  attribute->n = count;
+}
+
 static void set_attribute(GraphBuilder *b, const void *value, const OperatorAttribute *row,
                           GraphAttribute *attribute)
 {
@@ -166,6 +191,8 @@ static void set_attribute(GraphBuilder *b, const void *value, const OperatorAttr
   case ATTRIBUTE_INT: integer_of(b, value, &attribute->integer); return;
   case ATTRIBUTE_FLOAT: graph_builder_note(b, b->format->number(value, &attribute->number, b->error)); return;
   case ATTRIBUTE_INTS: set_integers(b, value, attribute); return;
+  case ATTRIBUTE_FLOATS: set_numbers(b, value, attribute); return;
+  case ATTRIBUTE_STRINGS: set_texts(b, value, attribute); return;
   case ATTRIBUTE_STRING: set_choice(b, value, row, attribute); return;
   case ATTRIBUTE_TYPE: set_type(b, value, row, attribute); return;
   }
@@ -252,7 +279,7 @@ static void add_outputs(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *n
     const GraphNameSpec *output = &spec->outputs[i];
     if (!output->name) continue;
     if (!*output->name) {
-      if (i == 0 && node->op) /* ONNX has operators whose first output may be absent; none of ours */
+      if (i == 0 && node->op && node->op->min_outputs)
         graph_builder_report(b, ERROR_INPUT, &output->mark, "bad-name", NULL,
                              "the first output needs a name");
       continue;

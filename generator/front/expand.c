@@ -8,6 +8,7 @@ struct Expansion {
   unsigned first;  /* of the body, among the nodes that were inferred */
   GPtrArray *made; /* tensors of the body that are not the node's own outputs */
   bool failed;
+  const GraphLoop *loop; /* that nodes are made in */
 };
 
 #define FUNCTION(op, name)       void expand_##name(Expansion *at);
@@ -29,7 +30,8 @@ static const struct {
 
 bool expand_function(Inference *inference)
 {
-  Expansion at = {inference, inference->node, inference->builder->expanded->len, g_ptr_array_new(), false};
+  Expansion at = {inference,         inference->node, inference->builder->expanded->len,
+                  g_ptr_array_new(), false,           inference->node->loop};
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
     if (functions[i].op == at.node->op->id) {
       functions[i].write(&at);
@@ -240,6 +242,7 @@ GraphTensor *expand_node(Expansion *at, const ExpandNode *spec)
   node->written = graph_written_operator(at->node);
   node->name = at->node->name;
   node->mark = at->node->mark;
+  node->loop = at->loop;
   node->n_inputs = spec->n_inputs;
   node->inputs = arena_memdup(arena, spec->inputs, spec->n_inputs * sizeof(GraphTensor *));
   node->input_marks = mark_inputs(at, spec);
@@ -300,6 +303,32 @@ GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, c
   return expand_node(
       at,
       &(ExpandNode){ONNX_Transpose, part, 1, {x}, .attributes = {{"perm", .integers = perm, .n = x->rank}}});
+}
+
+/* ---- loops ---- */
+
+void expand_open_loop(Expansion *at, const Symbolic *count)
+{
+  GraphLoop *loop = arena_new_object(expand_arena(at), GraphLoop);
+  loop->count = count;
+  if (at->loop)
+    expand_refuse(at, ERROR_UNSUPPORTED, 0, "loop", NULL, "a loop within a loop is not supported");
+  at->loop = loop;
+}
+
+void expand_close_loop(Expansion *at)
+{
+  at->loop = at->node->loop;
+}
+
+GraphTensor *expand_element(Expansion *at, const char *part, GraphTensor *x, bool reverse)
+{
+  return expand_node(at, &(ExpandNode){ONNX_LoopElement, part, 1, {x}, .attributes = {{"reverse", reverse}}});
+}
+
+GraphTensor *expand_stack(Expansion *at, const char *part, GraphTensor *x, bool reverse)
+{
+  return expand_node(at, &(ExpandNode){ONNX_LoopStack, part, 1, {x}, .attributes = {{"reverse", reverse}}});
 }
 
 /* ---- results ---- */

@@ -98,6 +98,13 @@ GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, con
                             unsigned rank);
 /* perm as Transpose has it. */
 GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm);
+/* Nodes from here on are carried out so many times, until the loop ends. None is open. */
+void expand_open_loop(Expansion *at, const Symbolic *count);
+void expand_close_loop(Expansion *at);
+/* In such a loop: x[t] of its t-th time, or from the last on. */
+GraphTensor *expand_element(Expansion *at, const char *part, GraphTensor *x, bool reverse);
+/* x of each time behind one another. */
+GraphTensor *expand_stack(Expansion *at, const char *part, GraphTensor *x, bool reverse);
 /* The node's output i is this tensor, of the body or an input. Does nothing where nobody wants it. */
 void expand_give(Expansion *at, unsigned i, GraphTensor *tensor);
 /* By the operator's definition output i lies in the memory of an input: as if the description said so. Fails where they are no output

@@ -272,6 +272,15 @@ static void dump_attribute(GString *text, const OperatorAttribute *row, const Gr
         text, attribute->integer == OPERATOR_NO_TYPE ? "none" : number_name((NumberType)attribute->integer));
     return;
   case ATTRIBUTE_STRING: g_string_append(text, attribute->text); return;
+  case ATTRIBUTE_FLOATS:
+    for (unsigned i = 0; i < attribute->n; i++)
+      g_string_append_printf(text, "%s%s", i ? "," : "",
+                             g_ascii_formatd(number, sizeof number, "%.9g", attribute->numbers[i]));
+    return;
+  case ATTRIBUTE_STRINGS:
+    for (unsigned i = 0; i < attribute->n; i++)
+      g_string_append_printf(text, "%s%s", i ? "," : "", attribute->texts[i]);
+    return;
   case ATTRIBUTE_INTS: break;
   }
   for (unsigned i = 0; i < attribute->n; i++)

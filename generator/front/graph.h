@@ -38,6 +38,7 @@ typedef struct GraphTensor {
   const char *name;
   GraphTensorKind kind;
   bool is_output; /* of the graph; a graph's output is always COMPUTED */
+  bool written;   /* INPUT of a part of a graph (cut.h), which launches of other parts write */
   unsigned index; /* in graph->tensors */
   NumberType type;
   unsigned foreign; /* while it is read: ONNX's number of a type that we lack; 0: none */
@@ -73,13 +74,22 @@ typedef struct GraphTensor {
   Mark mark; /* where it is declared or produced */
 } GraphTensor;
 
+/* Nodes that are carried out `count` times. What comes in from outside is a LoopElement (one more at each time), a LoopState (what
+ * LoopNext of the time before was given) or any other tensor (the same each time); what goes out is what LoopNext gives (the last
+ * state) or LoopStack (of all times). */
+typedef struct GraphLoop {
+  const Symbolic *count;
+} GraphLoop;
+
 /* A node's attributes stand in the order of op->attributes; absent ones hold the default. */
 typedef struct GraphAttribute {
   bool given;
-  int64_t integer;         /* INT; TYPE: a NumberType */
-  double number;           /* FLOAT */
-  const char *text;        /* STRING */
-  const int64_t *integers; /* INTS */
+  int64_t integer;          /* INT; TYPE: a NumberType */
+  double number;            /* FLOAT */
+  const char *text;         /* STRING */
+  const int64_t *integers;  /* INTS */
+  const double *numbers;    /* FLOATS */
+  const char *const *texts; /* STRINGS */
   unsigned n;
   Mark mark;
 } GraphAttribute;
@@ -91,6 +101,7 @@ struct GraphNode {
   bool lacks_type;                 /* while it is read: ONNX admits the type of an input, ours does not */
   const char *name;                /* "" if not given */
   unsigned index;                  /* in graph->nodes */
+  const GraphLoop *loop;           /* that it is carried out in; NULL: none */
   GraphTensor **inputs;            /* NULL: an optional input that is absent; n_inputs >= op->min_inputs */
   unsigned n_inputs;
   GraphTensor **outputs; /* NULL: not asked for */

@@ -657,6 +657,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_RESAMPLE: return infer_resample(at, shape);
   case SHAPE_RULE_SHAPE: return infer_shape_list(at, shape);
   case SHAPE_RULE_SIZE: *shape = (Shape){0}; return true;
+  case SHAPE_RULE_LOOP: return infer_loop(at, shape);
   case SHAPE_RULE_FUNCTION: break;
   }
   return false;

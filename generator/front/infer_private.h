@@ -104,6 +104,8 @@ bool infer_append(Inference *at, Shape *shape);
 bool infer_settle_memory(GraphBuilder *builder);
 /* infer_window.c: likewise. */
 bool infer_window(Inference *at, Shape *shape);
+/* infer_loop.c: likewise, of class LOOP. */
+bool infer_loop(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */
 bool infer_reshape(Inference *at, Shape *shape);
 bool infer_flatten(Inference *at, Shape *shape);

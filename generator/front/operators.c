@@ -24,6 +24,14 @@
   {                                                                                                          \
     name, ATTRIBUTE_INTS, false, 0, 0, NULL, NULL                                                            \
   }
+#define FLOATS_OF(name)                                                                                      \
+  {                                                                                                          \
+    name, ATTRIBUTE_FLOATS, false, 0, 0, NULL, NULL                                                          \
+  }
+#define TEXTS_OF(name)                                                                                       \
+  {                                                                                                          \
+    name, ATTRIBUTE_STRINGS, false, 0, 0, NULL, NULL                                                         \
+  }
 #define CHOICE(name, value, choices)                                                                         \
   {                                                                                                          \
     name, ATTRIBUTE_STRING, (value) == NULL, 0, 0, value, choices                                            \
@@ -49,6 +57,7 @@
 #define attributes_none NULL
 enum { COUNT_none = 0 };
 
+static const char *const ways[] = {"forward", "reverse", "bidirectional", NULL};
 static const char *const directions[] = {"LEFT", "RIGHT", NULL};
 static const char *const accumulations[] = {"default", "fast", "exact", NULL};
 static const char *const group_kinds[] = {"ends", "index", "counts", NULL};
@@ -91,6 +100,14 @@ ATTRIBUTES(resize, INT("antialias", 0), INTS("axes"), INTERPOLATION, CHOICE("kee
 ATTRIBUTES(resize_11, INTERPOLATION, CHOICE("mode", "nearest", interpolations), CHOICE("nearest_mode", "round_prefer_floor", roundings))
 #undef INTERPOLATION
 ATTRIBUTES(upsample, CHOICE("mode", "nearest", interpolations_7))
+#define RECURRENT FLOATS_OF("activation_alpha"), FLOATS_OF("activation_beta"), TEXTS_OF("activations"), FLOAT("clip", 0), CHOICE("direction", "forward", ways), INT("hidden_size", 0)
+ATTRIBUTES(rnn, RECURRENT, INT("layout", 0))
+ATTRIBUTES(rnn_7, RECURRENT)
+ATTRIBUTES(gru, RECURRENT, INT("layout", 0), INT("linear_before_reset", 0))
+ATTRIBUTES(gru_7, RECURRENT, INT("linear_before_reset", 0))
+ATTRIBUTES(lstm, RECURRENT, INT("input_forget", 0), INT("layout", 0))
+ATTRIBUTES(lstm_7, RECURRENT, INT("input_forget", 0))
+ATTRIBUTES(loop_way, INT("reverse", 0))
 ATTRIBUTES(resample, REQUIRED_INTS("axes"), FLOAT("fill", 0))
 ATTRIBUTES(gather_nd, INT("batch_dims", 0))
 ATTRIBUTES(scatter_elements, INT("axis", 0), CHOICE("reduction", "none", combinations))

@@ -30,6 +30,7 @@ typedef enum {
   OPERATOR_INDEX,       /* every output element is a function of elements that a kernel reads from memory, at
                            indices that are loaded or computed, and of where it lies */
   OPERATOR_SEQUENCES, /* a kernel of its own: of sequences whose rows lie behind one another, of rows that go into caches, of attention's gradients, of keys in order */
+  OPERATOR_LOOP, /* where what is outside of a loop meets its body: no kernel's, graph_cut() takes it apart there */
   OPERATOR_FUNCTION, /* defined by others: expanded while the graph is read (expand.h), which then has none */
 } OperatorClass;
 
@@ -38,7 +39,9 @@ typedef enum {
   ATTRIBUTE_FLOAT,
   ATTRIBUTE_INTS,
   ATTRIBUTE_STRING,
-  ATTRIBUTE_TYPE
+  ATTRIBUTE_TYPE,
+  ATTRIBUTE_FLOATS,
+  ATTRIBUTE_STRINGS, /* both have no default */
 } AttributeKind;
 
 typedef struct OperatorAttribute {
@@ -138,6 +141,7 @@ typedef enum {
   SHAPE_RULE_RESAMPLE, /* input 0's, but of each of `axes` as many as there are lists of places */
   SHAPE_RULE_SHAPE,    /* a list of input 0's extents */
   SHAPE_RULE_SIZE,     /* one number */
+  SHAPE_RULE_LOOP, /* as input 0; of an element without its first dimension; stacked with the loop's count in front */
   SHAPE_RULE_FUNCTION, /* as the body gives */
 } ShapeRule;
 

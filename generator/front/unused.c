@@ -14,9 +14,19 @@ static void warn(Graph *graph, const Mark *mark, const char *code, const char *h
   error_add(&graph->warnings, ERROR_INPUT, SEVERITY_WARNING, mark, code, hint, "%s", message);
 }
 
-bool *graph_find_live(GraphNode *const *nodes, unsigned n)
+/* What a loop's next time needs, where some time is needed: true if that was not known. */
+static bool find_next(GraphNode *const *nodes, unsigned n, bool *live)
 {
-  bool *live = g_new0(bool, n + 1);
+  bool found = false;
+  for (unsigned i = 0; i < n; i++) {
+    if (nodes[i]->op->id != ONNX_LoopNext || live[i] || !live[nodes[i]->inputs[1]->producer->index]) continue;
+    live[i] = found = true;
+  }
+  return found;
+}
+
+static void find_live(GraphNode *const *nodes, unsigned n, bool *live)
+{
   for (unsigned i = n; i-- > 0;) {
     const GraphNode *node = nodes[i];
     for (unsigned j = 0; j < node->n_outputs; j++) {
@@ -27,6 +37,14 @@ bool *graph_find_live(GraphNode *const *nodes, unsigned n)
         live[i] = live[tensor->consumers[k]->index];
     }
   }
+}
+
+bool *graph_find_live(GraphNode *const *nodes, unsigned n)
+{
+  bool *live = g_new0(bool, n + 1);
+  do
+    find_live(nodes, n, live);
+  while (find_next(nodes, n, live));
   return live;
 }
 

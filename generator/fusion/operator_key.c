@@ -83,7 +83,7 @@ static void put_tensor(Writer *writer, const GraphTensor *tensor)
 {
   put_name(writer, writer->tensors, tensor->name, true, writer->graph->n_dims + tensor->index);
   put(writer, tensor->type);
-  put(writer, tensor->kind == TENSOR_COMPUTED);
+  put(writer, tensor->kind == TENSOR_COMPUTED || tensor->written);
   put(writer, tensor->align);
   put_expressions(writer, tensor->shape, tensor->rank);
   put_expressions(writer, tensor->strides, tensor->rank);

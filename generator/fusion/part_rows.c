@@ -92,6 +92,7 @@ static bool may_stand(const Parting *at, const GraphNode *node)
   case OPERATOR_GEMM:
   case OPERATOR_INDEX:
   case OPERATOR_SEQUENCES:
+  case OPERATOR_LOOP:
   case OPERATOR_FUNCTION:
   case OPERATOR_VIEW: break;
   }

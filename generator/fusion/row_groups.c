@@ -81,6 +81,7 @@ static bool is_of_rows(const GraphNode *node, const GraphNode *rows)
   case OPERATOR_GEMM:
   case OPERATOR_INDEX: return indexes_rows(node, rows);
   case OPERATOR_SEQUENCES:
+  case OPERATOR_LOOP:
   case OPERATOR_FUNCTION:
   case OPERATOR_VIEW: break;
   }

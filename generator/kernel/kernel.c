@@ -64,7 +64,7 @@ static void mark_overlap(KernelBuild *build)
   ir_launch_set(kernel, ATTR_OVERLAP, ir_int(build->module, 1));
   for (unsigned i = 0; i < kernel->n_parameters; i++) {
     const GraphTensor *tensor = g_hash_table_lookup(build->tensors, kernel->parameters[i]->name);
-    kernel->parameters[i]->type.constant = tensor && tensor->kind != TENSOR_COMPUTED;
+    kernel->parameters[i]->type.constant = tensor && tensor->kind != TENSOR_COMPUTED && !tensor->written;
   }
 }
 

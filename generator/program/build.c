@@ -161,6 +161,7 @@ static void add_nodes(ProgramBuilder *at)
     case OPERATOR_VIEW: program_add_elementwise(at, node); break;
     case OPERATOR_INDEX: program_add_indexed(at, node); break;
     case OPERATOR_SEQUENCES:
+    case OPERATOR_LOOP:            /* cut out of what is fused */
     case OPERATOR_FUNCTION: break; /* expanded when the graph was read */
     }
   }

@@ -167,6 +167,8 @@ static void put_attributes(Printer *printer, const ProgramNode *node)
       put_name(printer, value->text);
       break;
     case ATTRIBUTE_TYPE: /* the node's own type */
+    case ATTRIBUTE_FLOATS:
+    case ATTRIBUTE_STRINGS:
     case ATTRIBUTE_INTS: break;
     }
   }

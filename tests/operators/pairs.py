@@ -264,7 +264,19 @@ def add_microsoft(graph, row, type_):
     graph.add(row["op"], inputs, 1, attributes, row["domain"])
 
 
+def add_recurrence(graph, row, type_, largest):
+    ways, gates, size = 2 if largest else 1, {"RNN": 1, "GRU": 3, "LSTM": 4}[row["op"]], 32
+    inputs = [[3, 4, 64], [ways, gates * size, 64], [ways, gates * size, size]]
+    attributes, side = {}, [ways, 4, size]
+    if largest:
+        inputs += [[ways, 2 * gates * size], [4], side, side, [ways, 3 * size]][:row["inputs"][1] - 3]
+        attributes = {"direction": "bidirectional", "clip": 2.0}
+    graph.add(row["op"], [graph.tensor("s32" if shape == [4] else type_, shape) for shape in inputs], row["outputs"][1] if largest else 1, attributes)
+
+
 def add_pair(graph, row, type_, largest):
+    if row["op"] in ("RNN", "GRU", "LSTM"):
+        return add_recurrence(graph, row, type_, largest)
     if row["op"] == "PagedAttention":  # writes inputs over: paged.py runs it with each of its types
         return None
     if row["domain"] == "com.microsoft":

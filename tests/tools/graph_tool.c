@@ -166,8 +166,8 @@ static void print_attributes(const Operator *row)
 
 static void print_operators(void)
 {
-  static const char *const classes[] = {"elementwise", "matrix product", "row",     "view",
-                                        "index",       "sequences",      "function"};
+  static const char *const classes[] = {"elementwise", "matrix product", "row",  "view",
+                                        "index",       "sequences",      "loop", "function"};
   unsigned n;
   const Operator *rows = operator_table(&n);
   printf(
@@ -190,13 +190,14 @@ static void print_operators(void)
       "|---|---|---|---|---|---|---|---|---|\n");
   for (unsigned i = 0; i < n; i++) {
     const Operator *row = &rows[i];
+    if (row->class_ == OPERATOR_LOOP) continue; /* no description has it */
     printf("| %s%s%s | %u | %s | %u", row->domain, *row->domain ? "." : "", row->name, row->since,
            classes[row->class_], row->min_inputs);
     if (row->max_inputs == G_MAXUINT)
       printf("+");
     else if (row->max_inputs != row->min_inputs)
       printf("-%u", row->max_inputs);
-    printf(" | 1");
+    printf(" | %u", MIN(row->min_outputs, 1));
     if (row->max_outputs == G_MAXUINT)
       printf("+");
     else if (row->max_outputs > 1)

@@ -104,7 +104,7 @@ static void test_divisors(void **state)
 static void test_refused(void **state)
 {
   static const char *const changes[][3] = {
-      {"\"version\": 1", "\"version\": 4", "version 4"},
+      {"\"version\": 1", "\"version\": 5", "version 5"},
       {"\"kernel\": \"gemm_b\"", "\"kernle\": \"gemm_b\"", "missing key `kernel`"},
       {"\"tensor\": \"x\"", "\"tensor\": \"z\"", "tensor `z` is not defined"},
       {"\"ceil_div(M, 128)\"", "\"ceil_div(Q, 128)\"", "symbol `Q` is not declared"},

@@ -160,11 +160,15 @@ static json_t *attribute_json(const OperatorAttribute *row, const GraphAttribute
   case ATTRIBUTE_FLOAT: return json_real(attribute->number);
   case ATTRIBUTE_STRING: return json_string(attribute->text);
   case ATTRIBUTE_TYPE: return json_string(number_name((NumberType)attribute->integer));
-  case ATTRIBUTE_INTS: break;
+  case ATTRIBUTE_INTS:
+  case ATTRIBUTE_FLOATS:
+  case ATTRIBUTE_STRINGS: break;
   }
   list = json_array();
   for (unsigned i = 0; i < attribute->n; i++)
-    json_array_append_new(list, json_integer(attribute->integers[i]));
+    json_array_append_new(list, row->kind == ATTRIBUTE_INTS     ? json_integer(attribute->integers[i])
+                                : row->kind == ATTRIBUTE_FLOATS ? json_real(attribute->numbers[i])
+                                                                : json_string(attribute->texts[i]));
   return list;
 }
 
@@ -279,6 +283,13 @@ bool emit_graph(const Graph *graph, Output *output, GError **error)
 {
   g_autoptr(GPtrArray) kept = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
   Emission emission = {graph, kept, error};
+  for (unsigned i = 0; i < graph->n_nodes; i++)
+    if (graph->nodes[i]->loop) {
+      error_set(error, ERROR_UNSUPPORTED, &graph->nodes[i]->mark, "loop", NULL,
+                "%s is a loop, which an op description cannot say",
+                graph_written_operator(graph->nodes[i])->name);
+      return false;
+    }
   json_t *object = graph_json(&emission);
   if (!object) return false;
   g_autofree char *text = lay_out(object);

@@ -282,7 +282,7 @@ static bool take_part(Parts *p, const GraphPart *part, const Gpu *gpu, const Com
   if (!compiled) return false;
   g_ptr_array_add(p->results, compiled);
   p->from = compiled->plan;
-  g_autofree Place *places = p->places = g_new0(Place, p->from->n_tensors + 1);
+  p->places = arena_new_array(p->plan->arena, Place, p->from->n_tensors + 1);
   if (part->loop) {
     g_autofree char *count = symbolic_text(part->loop->count);
     g_string_append_printf(explain, "repeated %s times:\n", count);

@@ -358,11 +358,13 @@ bool row_program_is_heavy(const FusedOperator *op)
   return row_of(op)->n_reductions > MANY_REDUCTIONS || op->n_steps > MANY_STEPS || row_of(op)->n_sums;
 }
 
-/* What the passes say of a kernel that computes much: whether its threads have the registers. */
+/* What the passes say of a kernel that computes much, or keeps long rows whose length is open: whether its threads have the registers. */
 static bool is_legal(const Problem *problem, Choice *choice)
 {
   DryRuns *runs = problem->dry ? problem->dry : problem->judged;
-  if (!runs || !row_program_is_heavy(problem->op) || choose_is_forced(problem)) return true;
+  bool open = choice->guard && choice_int(choice, "cols", 0) > problem->gpu->model->short_row &&
+              !symbolic_is_constant(row_of(problem->op)->columns, NULL);
+  if (!runs || (!row_program_is_heavy(problem->op) && !open) || choose_is_forced(problem)) return true;
   if (!problem->dry && choice->guard) return true; /* fusion asks for a kernel of all rows */
   choice->exact = true;
   const DrySummary *summary = dry_run(runs, choice);

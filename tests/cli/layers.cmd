@@ -33,7 +33,7 @@ relu
 
 # Operators that differ in what their names do not tell have digits of it in their names.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64], "align": 16}, "y": {"type": "bf16", "shape": ["M", 64], "strides": [72, 1]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["a"]}, {"op": "Softmax", "inputs": ["y"], "outputs": ["b"]}], "outputs": ["a", "b"]}' | adlgen compile - --gpu h100 --emit ptx --out digits >/dev/null; ls digits/h100/*.ptx | sed 's/_[0-9a-f]*.ptx$/_DIGITS/' | sort
-digits/h100/softmax_bf16_c64_16x64_2_DIGITS
-digits/h100/softmax_bf16_c64_16x64_2_DIGITS
-digits/h100/softmax_bf16_c64_16x64_DIGITS
-digits/h100/softmax_bf16_c64_16x64_DIGITS
+digits/h100/softmax_bf16_c64_32x64_2_DIGITS
+digits/h100/softmax_bf16_c64_32x64_2_DIGITS
+digits/h100/softmax_bf16_c64_32x64_DIGITS
+digits/h100/softmax_bf16_c64_32x64_DIGITS

@@ -50,7 +50,6 @@ y       bf16 4e-03  ok
 identity: identity_bf16_n333_ragged_v8, grid
 y       bf16 4e-03  ok
 identity: identity_bf16_n333_ragged_v8, grid
-matmul_add_gelu: matmul_add_gelu_bf16_n777k333_64x32x64, grid
 y       bf16 4e-03  ok
 
 # Known to be few, and of four elements at a time; no copy is ever made.

@@ -75,6 +75,11 @@ def attributes_of(row, largest):
         made["groups"] = ["ends"]
     if row["op"] == "AttentionGradPart" and largest:  # only keys come with values
         made["of"] = ["keys"]
+    if row["op"] in ("LargestMagnitudes", "CompressGradient"):  # a number or a share
+        made.pop("share", None)
+        made["k"] = [5]
+    if row["op"] == "DecompressGradient":
+        made["shape"] = [[32, 64]]
     if row["op"].endswith("Pool"):  # not in their first opset either
         made.pop("ceil_mode", None), made.pop("dilations", None)
     if row["op"] in ("Resize", "Upsample"):  # what integers have too; the others: resize.py
@@ -112,6 +117,8 @@ def known_inputs(graph, row, type_, largest):
                                                                                              graph.tensor("s32", [2, 4])]
     if op == "GroupedMatMul":  # an e4m3 beside an e5m2 is a MatMul's, too
         return [graph.tensor(type_, [64, 32]), graph.tensor(type_, [2, 32, 32]), graph.tensor("s32", [2])]
+    if op == "DecompressGradient":
+        return [graph.tensor("s32", [5]), graph.tensor("u8", [64]), graph.tensor("f32", [1])]
     if op == "QLinearMatMul":
         scale, zero = graph.tensor("f32", []), graph.tensor(type_, [])
         return [x, scale, zero, graph.tensor(type_, [64, 64]), scale, zero, scale, zero]

@@ -509,7 +509,9 @@ static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigne
   const CostModel *model = problem->gpu->model;
   unsigned operands = count_operands(op);
   unsigned kept = fit->again ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
-  return kept + model->row_own + operands * model->row_operand + (aligned ? 0 : model->row_apart);
+  bool open = !symbolic_is_constant(row_of(op)->columns, NULL);
+  return kept + model->row_own + operands * model->row_operand + (aligned ? 0 : model->row_apart) +
+         (open ? model->row_open : 0);
 }
 
 /* How well an SM is used: bytes that are under way, less what blocks lose that load nothing while they reduce or wait.

@@ -30,9 +30,9 @@ a100 softmax_bf16_any.6: M=32 N=4096
 
 $ adlgen catalog simulate --list --cases 1
 a100 softmax_bf16_any.1: M=17 N=256
-a100 softmax_bf16_any.6: M=32 N=4096
+a100 softmax_bf16_any.6: M=1 N=4096
 h100 softmax_bf16_any.1: M=17 N=256
-h100 softmax_bf16_any.6: M=1 N=4096
+h100 softmax_bf16_any.6: M=32 N=4096
 
 $ adlgen catalog simulate --cases 0
 error: adlgen catalog: --cases needs a whole number of at least 1

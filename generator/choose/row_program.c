@@ -339,7 +339,8 @@ static RowForm forced_form(const Problem *problem)
 
 static bool is_carried(const Candidate *candidate, unsigned slot, const void *data)
 {
-  return axes[slot].carried == CARRIED_ALWAYS || candidate->values[slot] != axes[slot].absent;
+  return slot >= G_N_ELEMENTS(axes) || axes[slot].carried == CARRIED_ALWAYS ||
+         candidate->values[slot] != axes[slot].absent;
 }
 
 /* Does an earlier variant take all launches that this one would? */

@@ -149,7 +149,7 @@ static void print_types(TypeMask mask)
 
 static void print_attributes(const Operator *row)
 {
-  static const char *const kinds[] = {"int", "float", "ints", "string", "type"};
+  static const char *const kinds[] = {"int", "float", "ints", "string", "type", "floats", "strings"};
   for (unsigned i = 0; i < row->n_attributes; i++) {
     const OperatorAttribute *attribute = &row->attributes[i];
     printf("%s`%s` %s", i ? ", " : "", attribute->name, kinds[attribute->kind]);

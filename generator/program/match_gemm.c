@@ -227,8 +227,9 @@ static bool are_parts(const Product *at, const ProgramNode *write)
   for (unsigned d = 0; d < write->access.tensor->rank; d++) {
     const Symbolic *index = write->access.at[d].of_axes;
     if (!program_is_quotient(index)) continue;
-    if (along != PROGRAM_NONE) return false;
-    along = __builtin_ctz(program_axes_in(program, index));
+    unsigned axes = program_axes_in(program, index);
+    if (along != PROGRAM_NONE || !axes) return false;
+    along = __builtin_ctz(axes);
     symbolic_is_constant(index->b, &size);
   }
   if (along == PROGRAM_NONE || along == at->k) return false;

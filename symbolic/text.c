@@ -4,10 +4,29 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define MAX_TEXT  8192
-#define MAX_DEPTH 64
+#define MAX_TEXT    8192
+#define MAX_NESTING 64 /* of parentheses, calls and signs */
 
 /* ---- printing ---- */
+
+typedef struct {
+  GString *text;
+  unsigned depth, deepest; /* as the reader counts nesting */
+} Printer;
+
+static void nest(Printer *printer, char opening)
+{
+  g_string_append_c(printer->text, opening);
+  printer->depth++;
+  printer->deepest = MAX(printer->deepest, printer->depth);
+}
+
+/* closing: 0 for a sign, which has none. */
+static void leave(Printer *printer, char closing)
+{
+  if (closing) g_string_append_c(printer->text, closing);
+  printer->depth--;
+}
 
 typedef enum { LEVEL_OR, LEVEL_AND, LEVEL_COMPARE, LEVEL_SUM, LEVEL_TERM, LEVEL_UNARY } Level;
 
@@ -62,82 +81,106 @@ static bool is_negative_term(const Symbolic *x)
   return x->kind == SYMBOLIC_CONSTANT && x->value < 0 && x->value != INT64_MIN;
 }
 
-static void print(GString *text, const Symbolic *x, Level outer, bool positive);
+static void print(Printer *printer, const Symbolic *x, Level outer, bool positive);
 
 /* negated: print the term with the opposite sign of its leading coefficient (which is negative). */
-static void print_product(GString *text, const Symbolic *x, bool negated)
+static void print_product(Printer *printer, const Symbolic *x, bool negated)
 {
   if (x->kind != SYMBOLIC_MUL) {
-    print(text, x, x->kind == SYMBOLIC_CONSTANT ? LEVEL_TERM : LEVEL_UNARY, negated);
+    print(printer, x, x->kind == SYMBOLIC_CONSTANT ? LEVEL_TERM : LEVEL_UNARY, negated);
     return;
   }
   if (negated && symbolic_equals(x->a, -1)) {
-    print(text, x->b, LEVEL_UNARY, false);
+    print(printer, x->b, LEVEL_UNARY, false);
     return;
   }
-  print_product(text, x->a, negated);
-  g_string_append_c(text, '*');
-  print(text, x->b, LEVEL_UNARY, false);
+  print_product(printer, x->a, negated);
+  g_string_append_c(printer->text, '*');
+  print(printer, x->b, LEVEL_UNARY, false);
 }
 
-static void print_binary(GString *text, const Symbolic *x)
+static void print_binary(Printer *printer, const Symbolic *x)
 {
   Level level = operations[x->kind].level;
   if (x->kind == SYMBOLIC_MUL) {
-    print_product(text, x, false);
+    print_product(printer, x, false);
     return;
   }
   Level left = level == LEVEL_COMPARE ? LEVEL_SUM : level; /* comparisons do not chain */
-  print(text, x->a, left, false);
+  print(printer, x->a, left, false);
   if (x->kind == SYMBOLIC_ADD && is_negative_term(x->b)) {
-    g_string_append(text, " - ");
-    print_product(text, x->b, true);
+    g_string_append(printer->text, " - ");
+    print_product(printer, x->b, true);
     return;
   }
-  g_string_append(text, operations[x->kind].text);
-  print(text, x->b, level + 1, false);
+  g_string_append(printer->text, operations[x->kind].text);
+  print(printer, x->b, level + 1, false);
+}
+
+static void print_constant(Printer *printer, int64_t value, bool parentheses)
+{
+  if (parentheses) nest(printer, '(');
+  if (value >= 0 || value == INT64_MIN) {
+    g_string_append_printf(printer->text, "%" PRId64, value);
+  } else {
+    nest(printer, '-');
+    g_string_append_printf(printer->text, "%" PRId64, -value);
+    leave(printer, 0);
+  }
+  if (parentheses) leave(printer, ')');
 }
 
 /* positive: a negative number is printed without its sign. */
-static void print(GString *text, const Symbolic *x, Level outer, bool positive)
+static void print(Printer *printer, const Symbolic *x, Level outer, bool positive)
 {
   switch (x->kind) {
   case SYMBOLIC_CONSTANT:
-    g_string_append_printf(text, outer == LEVEL_UNARY && x->value < 0 ? "(%" PRId64 ")" : "%" PRId64,
-                           positive ? -x->value : x->value);
+    print_constant(printer, positive ? -x->value : x->value, outer == LEVEL_UNARY && x->value < 0);
     return;
-  case SYMBOLIC_SYMBOL: print_name(text, x->name); return;
+  case SYMBOLIC_SYMBOL: print_name(printer->text, x->name); return;
   case SYMBOLIC_ALIGN:
-    g_string_append(text, "align(");
-    print_name(text, x->name);
-    g_string_append_c(text, ')');
+    g_string_append(printer->text, "align(");
+    print_name(printer->text, x->name);
+    g_string_append_c(printer->text, ')');
     return;
   case SYMBOLIC_NOT:
-    g_string_append_c(text, '!');
-    print(text, x->a, LEVEL_UNARY, false);
+    nest(printer, '!');
+    print(printer, x->a, LEVEL_UNARY, false);
+    leave(printer, 0);
     return;
   case SYMBOLIC_CEIL_DIV:
   case SYMBOLIC_MIN:
   case SYMBOLIC_MAX:
-    g_string_append_printf(text, "%s(", call_name(x->kind));
-    print(text, x->a, LEVEL_OR, false);
-    g_string_append(text, ", ");
-    print(text, x->b, LEVEL_OR, false);
-    g_string_append_c(text, ')');
+    g_string_append(printer->text, call_name(x->kind));
+    nest(printer, '(');
+    print(printer, x->a, LEVEL_OR, false);
+    g_string_append(printer->text, ", ");
+    print(printer, x->b, LEVEL_OR, false);
+    leave(printer, ')');
     return;
   default: break;
   }
   bool parentheses = operations[x->kind].level < outer;
-  if (parentheses) g_string_append_c(text, '(');
-  print_binary(text, x);
-  if (parentheses) g_string_append_c(text, ')');
+  if (parentheses) nest(printer, '(');
+  print_binary(printer, x);
+  if (parentheses) leave(printer, ')');
 }
 
 char *symbolic_text(const Symbolic *expression)
 {
-  GString *text = g_string_new(NULL);
-  print(text, expression, LEVEL_OR, false);
-  return g_string_free(text, FALSE);
+  Printer printer = {.text = g_string_new(NULL)};
+  print(&printer, expression, LEVEL_OR, false);
+  return g_string_free(printer.text, FALSE);
+}
+
+/* Whether the printed form, which can nest deeper than what was read (`a / b*2` is `2*(a / b)`), is read back. */
+static bool prints_readable(const Symbolic *expression)
+{
+  Printer printer = {.text = g_string_new(NULL)};
+  print(&printer, expression, LEVEL_OR, false);
+  bool readable = printer.deepest <= MAX_NESTING && printer.text->len <= MAX_TEXT;
+  g_string_free(printer.text, TRUE);
+  return readable;
 }
 
 /* ---- reading ---- */
@@ -146,7 +189,7 @@ typedef struct {
   Arena *arena;
   const char *text, *at;
   const Mark *mark;
-  unsigned depth;
+  unsigned depth; /* of nesting */
   GError **error;
 } Parser;
 
@@ -217,6 +260,14 @@ static char *parse_name(Parser *parser)
   return g_string_free(g_steal_pointer(&name), FALSE);
 }
 
+/* One level deeper: parentheses, a call or a sign. Whoever enters counts back. */
+static bool enter(Parser *parser)
+{
+  if (++parser->depth <= MAX_NESTING) return true;
+  refuse(parser, "too deep nesting");
+  return false;
+}
+
 static const Symbolic *parse_call(Parser *parser, const char *name)
 {
   if (!strcmp(name, "align")) {
@@ -230,12 +281,13 @@ static const Symbolic *parse_call(Parser *parser, const char *name)
                       : !strcmp(name, "ceil_div") ? SYMBOLIC_CEIL_DIV
                                                   : SYMBOLIC_CONSTANT;
   if (kind == SYMBOLIC_CONSTANT) return refuse(parser, "an unknown function");
-  const Symbolic *a = parse_level(parser, LEVEL_OR);
+  const Symbolic *a = enter(parser) ? parse_level(parser, LEVEL_OR) : NULL;
   if (!a) return NULL;
   if (!accept(parser, ",")) return refuse(parser, "`,` is missing");
   const Symbolic *b = parse_level(parser, LEVEL_OR);
   if (!b) return NULL;
   if (!accept(parser, ")")) return refuse(parser, "`)` is missing");
+  parser->depth--;
   return symbolic_binary(parser->arena, kind, a, b);
 }
 
@@ -244,8 +296,9 @@ static const Symbolic *parse_primary(Parser *parser)
   skip_blanks(parser);
   if (g_ascii_isdigit(*parser->at)) return parse_number(parser);
   if (accept(parser, "(")) {
-    const Symbolic *inner = parse_level(parser, LEVEL_OR);
+    const Symbolic *inner = enter(parser) ? parse_level(parser, LEVEL_OR) : NULL;
     if (!inner) return NULL;
+    parser->depth--;
     return accept(parser, ")") ? inner : refuse(parser, "`)` is missing");
   }
   g_autofree char *name = parse_name(parser);
@@ -262,10 +315,9 @@ static const Symbolic *parse_unary(Parser *parser)
   static const char lowest[] = "-9223372036854775808";
   if (accept(parser, lowest)) return symbolic_constant(parser->arena, INT64_MIN);
   parser->at++;
-  if (++parser->depth > MAX_DEPTH) return refuse(parser, "too deep nesting");
-  const Symbolic *x = parse_unary(parser);
-  parser->depth--;
+  const Symbolic *x = enter(parser) ? parse_unary(parser) : NULL;
   if (!x) return NULL;
+  parser->depth--;
   if (not ) return symbolic_not(parser->arena, x);
   return symbolic_mul(parser->arena, symbolic_constant(parser->arena, -1), x);
 }
@@ -290,7 +342,6 @@ static SymbolicKind accept_operation(Parser *parser, Level level)
 static const Symbolic *parse_level(Parser *parser, Level level)
 {
   if (level == LEVEL_UNARY) return parse_unary(parser);
-  if (++parser->depth > MAX_DEPTH * LEVEL_UNARY) return refuse(parser, "too deep nesting");
   const Symbolic *left = parse_level(parser, level + 1);
   while (left) {
     SymbolicKind kind = accept_operation(parser, level);
@@ -299,7 +350,6 @@ static const Symbolic *parse_level(Parser *parser, Level level)
     left = right ? symbolic_binary(parser->arena, kind, left, right) : NULL;
     if (level == LEVEL_COMPARE) break;
   }
-  parser->depth--;
   return left;
 }
 
@@ -310,5 +360,9 @@ const Symbolic *symbolic_parse(Arena *arena, const char *text, const Mark *at, G
   const Symbolic *expression = parse_level(&parser, LEVEL_OR);
   if (!expression) return NULL;
   skip_blanks(&parser);
-  return *parser.at ? refuse(&parser, "an unexpected character") : expression;
+  if (*parser.at) return refuse(&parser, "an unexpected character");
+  /* An operation opens two levels at most (a parenthesis and a sign): what is short needs no look. */
+  if (parser.at - text > MAX_NESTING / 2 && !prints_readable(expression))
+    return refuse(&parser, "too deep nesting");
+  return expression;
 }

@@ -71,6 +71,40 @@ static void test_refused(void **state)
   assert_null(symbolic_parse(arena, deep, NULL, &error));
 }
 
+/* An expression whose printed form nests deeper than its text is read as long as that form can be read too. */
+static void test_nesting(void **state)
+{
+  static const struct {
+    const char *start, *step;
+  } growing[] = {{"a", " / b*2"}, {"a", " % b*-3"}, {"a", " / b + 1 < c"}};
+  g_autoptr(Arena) arena = arena_new();
+  for (unsigned i = 0; i < G_N_ELEMENTS(growing); i++) {
+    g_autoptr(GString) text = g_string_new(growing[i].start);
+    unsigned accepted = 0, refused = 0;
+    for (unsigned n = 0; n < 150; n++) {
+      const Symbolic *expression = symbolic_parse(arena, text->str, NULL, NULL);
+      if (expression) {
+        g_autofree char *printed = symbolic_text(expression);
+        assert_true(symbolic_same(parse(arena, printed), expression));
+      }
+      *(expression ? &accepted : &refused) += 1;
+      g_string_append(text, growing[i].step);
+      if (strchr(growing[i].step, '<')) {
+        g_string_prepend_c(text, '(');
+        g_string_append_c(text, ')');
+      }
+    }
+    assert_true(accepted > 60 && refused > 20);
+  }
+  static const char *const signs[] = {"--!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!-a - b",
+                                      "!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-!-a"};
+  for (unsigned i = 0; i < G_N_ELEMENTS(signs); i++) {
+    const Symbolic *expression = symbolic_parse(arena, signs[i], NULL, NULL);
+    g_autofree char *printed = expression ? symbolic_text(expression) : NULL;
+    assert_true(!expression || symbolic_same(parse(arena, printed), expression));
+  }
+}
+
 static bool lookup(const Symbolic *leaf, int64_t *value, void *data)
 {
   if (leaf->kind == SYMBOLIC_ALIGN) {
@@ -231,9 +265,9 @@ static void test_above(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_normal_form), cmocka_unit_test(test_refused), cmocka_unit_test(test_evaluation),
-      cmocka_unit_test(test_facts),       cmocka_unit_test(test_above),   cmocka_unit_test(test_substitution),
-      cmocka_unit_test(test_reads_back),
+      cmocka_unit_test(test_normal_form),  cmocka_unit_test(test_refused),    cmocka_unit_test(test_nesting),
+      cmocka_unit_test(test_evaluation),   cmocka_unit_test(test_facts),      cmocka_unit_test(test_above),
+      cmocka_unit_test(test_substitution), cmocka_unit_test(test_reads_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,15 +140,7 @@ const SpaceKind *space_kind_attention(void)
   static const Axis axes[] = {{"rows", 1},      {"keys", 1},     {"stages", 1},  {"persistent"}, {"heads", 1},
                               {"cluster_n", 1}, {"backwards"},   {"queries", 1}, {"places", 1},  {"most", 1},
                               {"chunk", 1},     {"together", 1}, {"divided"}};
-  static const SpaceKind kind = {"attention attention_decode",
-                                 facts,
-                                 axes,
-                                 G_N_ELEMENTS(axes),
-                                 G_N_ELEMENTS(axes),
-                                 NULL,
-                                 true,
-                                 problem_fact,
-                                 tried_facts};
+  static const SpaceKind kind = SPACE_KIND("attention attention_decode", axes, NULL, true);
   return &kind;
 }
 
@@ -165,8 +157,11 @@ void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth,
   choice_set_int(choice, "causal", causal);
 }
 
-static void set_tile(const Problem *problem, Choice *choice, const Candidate *tile, Range range)
+static void set_tile(const AttentionTrial *trial, const Candidate *tile)
 {
+  const Problem *problem = trial->problem;
+  Choice *choice = trial->choice;
+  Range range = trial->variant;
   const FusedAttention *attention = attention_of(problem->op);
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(attention->type));
@@ -209,35 +204,22 @@ bool attention_is_legal(const Problem *problem, Choice *choice, const char **why
   return false;
 }
 
-typedef struct Pick {
-  const Problem *problem;
-  Choice *choice;
-  Range range;
-  const char **why;
-  bool any; /* legal or not */
-} Pick;
-
 static bool settle(const Candidate *candidate, void *data)
 {
-  const Pick *pick = data;
+  const AttentionTrial *trial = data;
   Candidate tile = *candidate;
-  candidate_force(pick->problem, &tile); /* what --set asks for stands in any tile */
-  set_tile(pick->problem, pick->choice, &tile, pick->range);
-  return pick->any || attention_is_legal(pick->problem, pick->choice, pick->why);
+  candidate_force(trial->problem, &tile); /* what --set asks for stands in any tile */
+  trial->set_tile(trial, &tile);
+  return trial->any || attention_is_legal(trial->problem, trial->choice, trial->why);
 }
 
-/* The first tile that the passes let be; if --set wants what none of them can, the first of all, so that the message says
- * what does not fit. *why: if there is none. */
-static bool pick(const Problem *problem, Choice *choice, Range range, const char **why)
+bool attention_pick(AttentionTrial *asked, const char *template_name, const int64_t *facts)
 {
-  g_autofree int64_t *values = fact_values(problem, range);
-  Pick picked = {problem, choice, range, why, false};
   Candidate tile;
-  const Trial trial = {
-      .template_name = template_of(range), .facts = values, .settle = settle, .data = &picked};
-  if (trial_winner(problem, &trial, &tile)) return true;
-  picked.any = choose_is_forced(problem);
-  return picked.any && trial_winner(problem, &trial, &tile);
+  const Trial trial = {.template_name = template_name, .facts = facts, .settle = settle, .data = asked};
+  if (trial_winner(asked->problem, &trial, &tile)) return true;
+  asked->any = choose_is_forced(asked->problem);
+  return asked->any && trial_winner(asked->problem, &trial, &tile);
 }
 
 /* ---- variants and when they are wanted ---- */
@@ -355,7 +337,9 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
   if (range == RANGE_BOUNDED && !require_bounded(problem, choice)) return false;
   bool all = !choice->guard;
   if (range != RANGE_ANY && !require_vectors(problem, choice)) return false;
-  if (!pick(problem, choice, range, why)) return false;
+  g_autofree int64_t *values = fact_values(problem, range);
+  AttentionTrial trial = {problem, choice, range, set_tile, why, false};
+  if (!attention_pick(&trial, template_of(range), values)) return false;
   if (!require_room(problem, choice, range)) return false;
   chooser->n++;
   return all;
@@ -380,12 +364,17 @@ const char *attention_refuse(const Problem *problem)
   return found ? NULL : why;
 }
 
-bool choose_attention(Chooser *chooser)
+bool attention_choose(Chooser *chooser, bool (*add)(Chooser *chooser, const char **why), const char *what)
 {
   const Problem *problem = chooser->problem;
   const char *why = NULL;
-  if (add_variants(chooser, &why)) return true;
+  if (add(chooser, &why)) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "attention", why,
-            "no tile of attention fits %s", problem->gpu->name);
+            "no tile of %s fits %s", what, problem->gpu->name);
   return false;
+}
+
+bool choose_attention(Chooser *chooser)
+{
+  return attention_choose(chooser, add_variants, "attention");
 }

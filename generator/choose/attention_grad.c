@@ -23,32 +23,16 @@ static const char *template_of(const Problem *problem)
 const SpaceKind *space_kind_attention_grad(void)
 {
   static const Axis axes[] = {{"rows", 1}, {"keys", 1}, {"stages", 1}};
-  static const SpaceKind kind = {"attention_grad_keys attention_grad_queries",
-                                 facts,
-                                 axes,
-                                 G_N_ELEMENTS(axes),
-                                 G_N_ELEMENTS(axes),
-                                 NULL,
-                                 true,
-                                 problem_fact,
-                                 tried_facts};
+  static const SpaceKind kind = SPACE_KIND("attention_grad_keys attention_grad_queries", axes, NULL, true);
   return &kind;
 }
 
 /* ---- a tile ---- */
 
-typedef struct Pick {
-  const Problem *problem;
-  Choice *choice;
-  bool any;
-  const char **why;
-  bool legal_or_not;
-} Pick;
-
-static void set_tile(const Pick *pick, const Candidate *tile)
+static void set_tile(const AttentionTrial *trial, const Candidate *tile)
 {
-  const Problem *problem = pick->problem;
-  Choice *choice = pick->choice;
+  const Problem *problem = trial->problem;
+  Choice *choice = trial->choice;
   const FusedAttentionGrad *grad = attention_grad_of(problem->op);
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(grad->type));
@@ -63,28 +47,8 @@ static void set_tile(const Pick *pick, const Candidate *tile)
   choice->stages = (unsigned)candidate_int(tile, "stages");
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
                                    (int)candidate_int(tile, "keys"));
-  choice->suffix = arena_printf(problem->arena, "%s%s%s", choice->tile_text, pick->any ? "_any" : "",
+  choice->suffix = arena_printf(problem->arena, "%s%s%s", choice->tile_text, trial->variant ? "_any" : "",
                                 candidate_words(tile, problem->arena));
-}
-
-static bool settle(const Candidate *candidate, void *data)
-{
-  const Pick *pick = data;
-  Candidate tile = *candidate;
-  candidate_force(pick->problem, &tile);
-  set_tile(pick, &tile);
-  return pick->legal_or_not || attention_is_legal(pick->problem, pick->choice, pick->why);
-}
-
-static bool pick_tile(Pick *pick)
-{
-  g_autofree int64_t *values = fact_values(pick->problem, pick->any);
-  Candidate tile;
-  const Trial trial = {
-      .template_name = template_of(pick->problem), .facts = values, .settle = settle, .data = pick};
-  if (trial_winner(pick->problem, &trial, &tile)) return true;
-  pick->legal_or_not = choose_is_forced(pick->problem);
-  return pick->legal_or_not && trial_winner(pick->problem, &trial, &tile);
 }
 
 /* ---- variants ---- */
@@ -114,8 +78,10 @@ static bool add_variants(Chooser *chooser, const char **why)
   const Problem *problem = chooser->problem;
   for (unsigned any = 0; any < 2; any++) {
     Choice *choice = choose_open(chooser, template_of(problem));
-    Pick pick = {problem, choice, any, why, false};
-    if ((!any && !require_vectors(problem, choice)) || !pick_tile(&pick)) continue;
+    g_autofree int64_t *values = fact_values(problem, any);
+    AttentionTrial trial = {problem, choice, any, set_tile, why, false};
+    if (!any && !require_vectors(problem, choice)) continue;
+    if (!attention_pick(&trial, template_of(problem), values)) continue;
     chooser->n++;
     if (!choice->guard) return true;
   }
@@ -124,12 +90,7 @@ static bool add_variants(Chooser *chooser, const char **why)
 
 bool choose_attention_grad(Chooser *chooser)
 {
-  const Problem *problem = chooser->problem;
-  const char *why = NULL;
-  if (add_variants(chooser, &why)) return true;
-  error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "attention", why,
-            "no tile of attention's gradients fits %s", problem->gpu->name);
-  return false;
+  return attention_choose(chooser, add_variants, "attention's gradients");
 }
 
 /* ---- price ---- */

@@ -144,11 +144,8 @@ const SpaceKind *space_kind_elementwise(void)
 {
   static const Axis axes[] = {{"vector"}, {"vectors"}, {"threads"}, {"block"}};
   static const Axis turned_axes[] = {{"bm"}, {"bn"}, {"threads"}, {"patch"}};
-  static const SpaceKind turned = {
-      "transpose", facts,        turned_axes, G_N_ELEMENTS(turned_axes), G_N_ELEMENTS(turned_axes), NULL,
-      false,       problem_fact, tried_facts};
-  static const SpaceKind kind = {"elementwise", facts, axes,         G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
-                                 &turned,       false, problem_fact, tried_facts};
+  static const SpaceKind turned = SPACE_KIND("transpose", turned_axes, NULL, false);
+  static const SpaceKind kind = SPACE_KIND("elementwise", axes, &turned, false);
   return &kind;
 }
 

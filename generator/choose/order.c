@@ -16,8 +16,7 @@
 const SpaceKind *space_kind_order(void)
 {
   static const Axis axes[] = {{"chunk"}, {"threads"}};
-  static const SpaceKind kind = {"order", facts, axes,         G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
-                                 NULL,    false, problem_fact, tried_facts};
+  static const SpaceKind kind = SPACE_KIND("order", axes, NULL, false);
   return &kind;
 }
 

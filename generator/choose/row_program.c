@@ -64,8 +64,7 @@ static bool is_budgeted(const Problem *problem)
 
 const SpaceKind *space_kind_row(void)
 {
-  static const SpaceKind kind = {"row", facts, axes,         G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
-                                 NULL,  true,  problem_fact, tried_facts};
+  static const SpaceKind kind = SPACE_KIND("row", axes, NULL, true);
   return &kind;
 }
 

@@ -13,6 +13,14 @@ typedef struct Axis { /* what choosing knows of a parameter, beside what templat
   const char *word; /* in names of kernels, before the value; "" or NULL tells none apart by it */
 } Axis;
 
+/* The kind of templates whose chooser includes fact_table.h and whose axes are all in the key. */
+#define SPACE_KIND(names, of_key, others, forced_late)                                                       \
+  {                                                                                                          \
+    .templates = names, .facts = facts, .axes = of_key, .n_axes = G_N_ELEMENTS(of_key),                      \
+    .n_keys = G_N_ELEMENTS(of_key), .next = others, .late = forced_late, .fact = problem_fact,               \
+    .tried = tried_facts                                                                                     \
+  }
+
 #define SPACE_SLOTS 26 /* parameters of a candidate */
 
 struct Problem;

@@ -18,8 +18,7 @@
 const SpaceKind *space_kind_top(void)
 {
   static const Axis axes[] = {{"keep"}, {"whole"}, {"cols"}, {"threads"}, {"rows"}, {"survivors"}};
-  static const SpaceKind kind = {"row_top", facts, axes,         G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
-                                 NULL,      false, problem_fact, tried_facts};
+  static const SpaceKind kind = SPACE_KIND("row_top", axes, NULL, false);
   return &kind;
 }
 

@@ -305,6 +305,17 @@ GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, c
       &(ExpandNode){ONNX_Transpose, part, 1, {x}, .attributes = {{"perm", .integers = perm, .n = x->rank}}});
 }
 
+GraphTensor *expand_slice(Expansion *at, const char *part, GraphTensor *x, int64_t axis, int64_t from,
+                          int64_t to)
+{
+  return expand_node(
+      at, &(ExpandNode){ONNX_Slice,
+                        part,
+                        4,
+                        {x, expand_integers(at, "from", &from, 1), expand_integers(at, "to", &to, 1),
+                         expand_integers(at, "axis", &axis, 1)}});
+}
+
 /* ---- loops ---- */
 
 void expand_open_loop(Expansion *at, const Symbolic *count)

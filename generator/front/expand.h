@@ -98,6 +98,9 @@ GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, con
                             unsigned rank);
 /* perm as Transpose has it. */
 GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm);
+/* Elements from..to along an axis, as Slice counts them. */
+GraphTensor *expand_slice(Expansion *at, const char *part, GraphTensor *x, int64_t axis, int64_t from,
+                          int64_t to);
 /* Nodes from here on are carried out so many times, until the loop ends. None is open. */
 void expand_open_loop(Expansion *at, const Symbolic *count);
 void expand_close_loop(Expansion *at);

@@ -294,12 +294,7 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
                                    2,
                                    {values, expand_integers(x, "pads", pads, G_N_ELEMENTS(pads))},
                                    .attributes = {{"mode", .text = "constant"}}});
-  return expand_node(
-      x, &(ExpandNode){ONNX_Slice,
-                       name,
-                       4,
-                       {padded, expand_integers(x, "starts", &none, 1), expand_integers(x, "ends", &rows, 1),
-                        expand_integers(x, "axes", &last, 1)}});
+  return expand_slice(x, name, padded, last, none, rows);
 }
 
 static void give_kernels(Gradient *at, bool both)

@@ -42,17 +42,6 @@ static GraphTensor *where(Expansion *x, const char *part, GraphTensor *condition
   return expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {condition, a, b}});
 }
 
-static GraphTensor *slice(Expansion *x, const char *part, GraphTensor *of, int64_t from, int64_t to,
-                          int64_t axis)
-{
-  return expand_node(x,
-                     &(ExpandNode){ONNX_Slice,
-                                   part,
-                                   4,
-                                   {of, expand_integers(x, "from", &from, 1),
-                                    expand_integers(x, "to", &to, 1), expand_integers(x, "axis", &axis, 1)}});
-}
-
 static GraphTensor *reshape(Expansion *x, const char *part, GraphTensor *of, int64_t a, int64_t b)
 {
   const Symbolic *shape[] = {symbolic_constant(expand_arena(x), a), symbolic_constant(expand_arena(x), b)};
@@ -117,7 +106,7 @@ static GraphTensor *count_part(const Largest *s, GraphTensor *keys, int64_t rows
   GraphTensor *size = magnitude(x, reshape(x, "rows", keys, rows, columns)), *joined = NULL;
   for (int64_t j = 0; j < n && !expand_failed(x); j++) {
     GraphTensor *reached = expand_cast(
-        x, "ones", not_below(x, size, slice(x, "threshold", thresholds, j, j + 1, 0)), NUMBER_S32);
+        x, "ones", not_below(x, size, expand_slice(x, "threshold", thresholds, 0, j, j + 1)), NUMBER_S32);
     GraphTensor *count =
         reshape(x, "count", expand_reduce_away(x, ONNX_ReduceSum, "count", reached, 1u << 1), 1, rows);
     all.inputs[all.n_inputs++] = count;
@@ -132,10 +121,10 @@ static GraphTensor *count_part(const Largest *s, GraphTensor *keys, int64_t rows
 static GraphTensor *count_reaching(const Largest *s, GraphTensor *thresholds, int64_t n)
 {
   int64_t row = MIN(s->n, PASS_ROW), whole = s->n / row * row;
-  GraphTensor *first = whole == s->n ? s->key : slice(s->x, "whole", s->key, 0, whole, 0);
+  GraphTensor *first = whole == s->n ? s->key : expand_slice(s->x, "whole", s->key, 0, 0, whole);
   GraphTensor *count = count_part(s, first, whole / row, row, thresholds, n);
   if (whole == s->n) return count;
-  GraphTensor *rest = slice(s->x, "rest", s->key, whole, s->n, 0);
+  GraphTensor *rest = expand_slice(s->x, "rest", s->key, 0, whole, s->n);
   return expand(s->x, ONNX_Add, "reach", count, count_part(s, rest, 1, s->n - whole, thresholds, n));
 }
 
@@ -290,8 +279,8 @@ static GraphTensor *quantize(Expansion *x, GraphTensor *values, int64_t blocks, 
 static GraphTensor *pack(Expansion *x, GraphTensor *codes, int64_t n)
 {
   GraphTensor *pairs = reshape(x, "pairs", codes, n / 2, 2);
-  GraphTensor *low = with(x, ONNX_BitwiseAnd, "low", slice(x, "low", pairs, 0, 1, 1), 15),
-              *high = with(x, ONNX_BitwiseAnd, "high", slice(x, "high", pairs, 1, 2, 1), 15);
+  GraphTensor *low = with(x, ONNX_BitwiseAnd, "low", expand_slice(x, "low", pairs, 1, 0, 1), 15),
+              *high = with(x, ONNX_BitwiseAnd, "high", expand_slice(x, "high", pairs, 1, 1, 2), 15);
   GraphTensor *both = expand(x, ONNX_BitwiseOr, "both", low, with(x, ONNX_Mul, "high", high, 16));
   return reshape(x, "bytes", expand_cast(x, "bytes", both, NUMBER_U8), n / 2, 0);
 }

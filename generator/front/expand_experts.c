@@ -257,17 +257,6 @@ static GraphTensor *count_below(Expansion *x, const Sorted *s)
   return expand(x, ONNX_Sub, "low", expand_last_up_to(x, "search", &keys, target), front);
 }
 
-/* Columns from..to of a matrix. */
-static GraphTensor *columns(Expansion *x, const char *part, GraphTensor *matrix, int64_t from, int64_t to)
-{
-  return expand_node(
-      x, &(ExpandNode){ONNX_Slice,
-                       part,
-                       4,
-                       {matrix, expand_integers(x, "from", &from, 1), expand_integers(x, "to", &to, 1),
-                        expand_integers(x, "axis", (int64_t[]){1}, 1)}});
-}
-
 /* Groups begin at multiples of `align`. */
 static void find_ends(Expansion *x, Sorted *s, GraphTensor *count)
 {
@@ -288,20 +277,15 @@ static void find_groups(Expansion *x, Sorted *s)
   const Symbolic *shape[] = {s->parts, symbolic_constant(arena, s->experts + 1)},
                  *width = symbolic_constant(arena, s->experts), *all = symbolic_mul(arena, s->parts, width);
   GraphTensor *low = expand_reshape(x, "low", s->low, shape, 2);
-  GraphTensor *counts = expand(x, ONNX_Sub, "counts", columns(x, "ends", low, 1, s->experts + 1),
-                               columns(x, "begins", low, 0, s->experts));
+  GraphTensor *counts = expand(x, ONNX_Sub, "counts", expand_slice(x, "ends", low, 1, 1, s->experts + 1),
+                               expand_slice(x, "begins", low, 1, 0, s->experts));
   if (symbolic_equals(s->parts, 1)) {
     find_ends(x, s, expand_reshape(x, "count", counts, &width, 1));
     return;
   }
   GraphTensor *up_to = cumulative(x, "up_to", counts);
   s->before = expand_reshape(x, "before", expand(x, ONNX_Sub, "before", up_to, counts), &all, 1);
-  GraphTensor *last = expand_node(x, &(ExpandNode){ONNX_Slice,
-                                                   "last",
-                                                   4,
-                                                   {up_to, expand_integers(x, "from", (int64_t[]){-1}, 1),
-                                                    expand_integers(x, "to", (int64_t[]){INT32_MAX}, 1),
-                                                    expand_integers(x, "axis", (int64_t[]){0}, 1)}});
+  GraphTensor *last = expand_slice(x, "last", up_to, 0, -1, INT32_MAX);
   find_ends(x, s, expand_reshape(x, "count", last, &width, 1));
 }
 
@@ -471,14 +455,7 @@ static GraphTensor *shares(Expansion *x, const Rows *of, GraphTensor *place, Gra
 /* The choices in column j, [tokens]. */
 static GraphTensor *column(Expansion *x, const char *part, GraphTensor *of, int64_t j)
 {
-  return along(x, ONNX_Squeeze, part,
-               expand_node(x, &(ExpandNode){ONNX_Slice,
-                                            part,
-                                            4,
-                                            {of, expand_integers(x, "from", &j, 1),
-                                             expand_integers(x, "to", (int64_t[]){j + 1}, 1),
-                                             expand_integers(x, "axis", (int64_t[]){1}, 1)}}),
-               1);
+  return along(x, ONNX_Squeeze, part, expand_slice(x, part, of, 1, j, j + 1), 1);
 }
 
 void expand_combine(Expansion *x)

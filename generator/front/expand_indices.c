@@ -60,11 +60,7 @@ static GraphTensor *classes_of(Expansion *at, int64_t depth)
 
 static GraphTensor *value_of(Expansion *at, const char *part, int64_t i)
 {
-  return expand_node(at, &(ExpandNode){ONNX_Slice,
-                                       part,
-                                       3,
-                                       {expand_input(at, 2), expand_integers(at, "from", &i, 1),
-                                        expand_integers(at, "to", (int64_t[]){i + 1}, 1)}});
+  return expand_slice(at, part, expand_input(at, 2), 0, i, i + 1);
 }
 
 static bool read_depth(Expansion *at, int64_t *depth)

@@ -116,13 +116,8 @@ static GraphTensor *chosen(Packed *at, const char *part, GraphTensor *asked, Gra
 static GraphTensor *sequence_of(Packed *at, GraphTensor *token)
 {
   Expansion *x = at->x;
-  const int64_t first = 1, last = G_MAXINT32, axis = 0, along = 1;
-  GraphTensor *ends =
-      expand_node(x, &(ExpandNode){ONNX_Slice,
-                                   "ends",
-                                   3,
-                                   {expand_input(x, ROW_ENDS), expand_integers(x, "first", &first, 1),
-                                    expand_integers(x, "last", &last, 1)}});
+  const int64_t axis = 0, along = 1;
+  GraphTensor *ends = expand_slice(x, "ends", expand_input(x, ROW_ENDS), 0, 1, G_MAXINT32);
   GraphTensor *each = expand(x, ONNX_Unsqueeze, "each", token, expand_integers(x, "along", &along, 1));
   GraphTensor *all = expand(x, ONNX_Unsqueeze, "all", ends, expand_integers(x, "axis", &axis, 1));
   GraphTensor *ended = expand_cast(x, "ended", expand(x, ONNX_LessOrEqual, "ended", all, each), NUMBER_S32);
@@ -235,16 +230,9 @@ static void check_paged(Packed *at)
 static GraphTensor *lengths_of(Packed *at)
 {
   Expansion *x = at->x;
-  const int64_t ends[] = {0, -1, 1, G_MAXINT32};
-  GraphTensor *side[2];
-  for (unsigned i = 0; i < 2; i++)
-    side[i] =
-        expand_node(x, &(ExpandNode){ONNX_Slice,
-                                     "side",
-                                     3,
-                                     {expand_input(x, ROW_ENDS), expand_integers(x, "from", ends + 2 * i, 1),
-                                      expand_integers(x, "to", ends + 2 * i + 1, 1)}});
-  return expand(x, ONNX_Add, "lengths", expand(x, ONNX_Sub, "rows", side[1], side[0]), expand_input(x, PAST));
+  GraphTensor *ends = expand_input(x, ROW_ENDS), *from = expand_slice(x, "side", ends, 0, 0, -1),
+              *to = expand_slice(x, "side", ends, 0, 1, G_MAXINT32);
+  return expand(x, ONNX_Add, "lengths", expand(x, ONNX_Sub, "rows", to, from), expand_input(x, PAST));
 }
 
 void expand_paged_attention(Expansion *x)

@@ -95,12 +95,7 @@ static GraphTensor *taken_apart(const Weights *w, GraphTensor *bytes, int64_t co
   GraphTensor *numbers =
       expand_reshape(x, "numbers", each > 1 ? expand_node(x, &together) : together.inputs[0], whole, 2);
   if (width == count * each) return numbers;
-  return expand_node(
-      x, &(ExpandNode){ONNX_Slice,
-                       "numbers",
-                       4,
-                       {numbers, expand_integers(x, "from", (int64_t[]){0}, 1),
-                        expand_integers(x, "to", &width, 1), expand_integers(x, "axis", (int64_t[]){1}, 1)}});
+  return expand_slice(x, "numbers", numbers, 1, 0, width);
 }
 
 static GraphTensor *as_matrix(const Weights *w, const char *part, GraphTensor *tensor, int64_t columns)

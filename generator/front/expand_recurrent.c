@@ -34,17 +34,6 @@ typedef struct {
 
 /* ---- what there is ---- */
 
-static GraphTensor *slice(Expansion *x, const char *part, GraphTensor *of, int64_t axis, int64_t from,
-                          int64_t to)
-{
-  return expand_node(x,
-                     &(ExpandNode){ONNX_Slice,
-                                   part,
-                                   4,
-                                   {of, expand_integers(x, "from", &from, 1),
-                                    expand_integers(x, "to", &to, 1), expand_integers(x, "axis", &axis, 1)}});
-}
-
 static GraphTensor *squeeze(Expansion *x, const char *part, GraphTensor *of, int64_t axis)
 {
   return expand(x, ONNX_Squeeze, part, of, expand_integers(x, "axis", &axis, 1));
@@ -60,7 +49,7 @@ static GraphTensor *part_of(const Direction *d, const char *part, unsigned input
 {
   Expansion *x = d->of->x;
   GraphTensor *of = expand_input(x, input);
-  if (d->of->directions > 1) of = slice(x, part, of, axis, d->index, d->index + 1);
+  if (d->of->directions > 1) of = expand_slice(x, part, of, axis, d->index, d->index + 1);
   return squeeze(x, part, of, axis);
 }
 
@@ -78,7 +67,7 @@ static GraphTensor *mul(Expansion *x, const char *part, GraphTensor *a, GraphTen
 static GraphTensor *gates_of(const Direction *d, const char *part, GraphTensor *of, unsigned g, unsigned n)
 {
   int64_t hidden = d->of->hidden;
-  return slice(d->of->x, part, of, of->rank - 1, g * hidden, (g + n) * hidden);
+  return expand_slice(d->of->x, part, of, of->rank - 1, g * hidden, (g + n) * hidden);
 }
 
 /* The input's product of gate g. */
@@ -276,7 +265,8 @@ static GraphTensor *multiply(const Direction *d, const char *part, GraphTensor *
 {
   Expansion *x = d->of->x;
   GraphTensor *weights = part_of(d, "weights", R, 0);
-  if (n < d->of->gates) weights = slice(x, "weights", weights, 0, g * d->of->hidden, (g + n) * d->of->hidden);
+  if (n < d->of->gates)
+    weights = expand_slice(x, "weights", weights, 0, g * d->of->hidden, (g + n) * d->of->hidden);
   weights = expand_transpose(x, "weights", weights, (const int64_t[]){1, 0});
   return expand_cast(x, part, expand(x, ONNX_MatMul, part, state, weights), d->of->wide);
 }

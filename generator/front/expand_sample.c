@@ -242,12 +242,7 @@ static GraphTensor *candidates_of(const Sampler *s, int64_t n, GraphTensor **tok
 static GraphTensor *column(const Sampler *s, const char *part, GraphTensor *x, int64_t i)
 {
   Expansion *at = s->at;
-  GraphTensor *one = expand_node(at, &(ExpandNode){ONNX_Slice,
-                                                   part,
-                                                   4,
-                                                   {x, expand_integers(at, "from", (int64_t[]){i}, 1),
-                                                    expand_integers(at, "to", (int64_t[]){i + 1}, 1),
-                                                    expand_integers(at, "axes", (int64_t[]){1}, 1)}});
+  GraphTensor *one = expand_slice(at, part, x, 1, i, i + 1);
   return for_each(s, part, one, x, NUMBER_F32);
 }
 

@@ -40,13 +40,7 @@ static GraphTensor *known(Expansion *at, const char *part, const Symbolic *value
 static GraphTensor *index_of(Expansion *at, unsigned d, const Symbolic *updates, GraphTensor **inside)
 {
   GraphTensor *data = expand_input(at, 0), *indices = expand_input(at, 1);
-  int64_t axis = (int64_t)indices->rank - 1, from = d, to = d + 1;
-  GraphTensor *index = expand_node(
-      at, &(ExpandNode){ONNX_Slice,
-                        "column",
-                        4,
-                        {indices, expand_integers(at, "from", &from, 1), expand_integers(at, "to", &to, 1),
-                         expand_integers(at, "axis", &axis, 1)}});
+  GraphTensor *index = expand_slice(at, "column", indices, indices->rank - 1, d, d + 1);
   index = expand_cast(at, "wide", expand_reshape(at, "column", index, &updates, 1), NUMBER_S64);
   GraphTensor *zero = expand_number(at, "zero", NUMBER_S64, 0), *extent = known(at, "extent", data->shape[d]);
   GraphTensor *turned = expand(at, ONNX_Add, "turned", index, extent);

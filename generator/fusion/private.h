@@ -179,6 +179,10 @@ const Program *fuser_program(Fuser *fuser, GraphNode *node, const GraphTensor *r
  * `result` (may be NULL) leaves in any case. */
 ProgramVerdict fuser_judge_all(const Fuser *fuser, const Program *const *programs, unsigned n, bool priced);
 ProgramVerdict fuser_judge(Fuser *fuser, const Group *group, const GraphTensor *result, bool priced);
+/* Does the group's kernel also compute a reduction to parts, and `before`, what stands in front of it? If not a note says why
+ * `what` has a kernel of its own. */
+bool fuser_takes_reduction(Fuser *fuser, const Group *group, GPtrArray *before, GraphNode *parts,
+                           const char *what);
 
 /* ---- fused operators: assemble.c ---- */
 

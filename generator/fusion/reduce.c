@@ -162,24 +162,6 @@ static bool are_few(const GraphTensor *parts)
   return all <= FEW_PARTS;
 }
 
-/* The product's nodes, what stands in front of the reduction, and the reduction of parts, as the product's kernel
- * would compute them. */
-static bool takes_parts(const Reduction *reduction, GraphNode *parts)
-{
-  Fuser *fuser = reduction->fuser;
-  Group trial = *reduction->product;
-  trial.nodes = g_ptr_array_copy(reduction->product->nodes, NULL, NULL);
-  g_ptr_array_extend(trial.nodes, reduction->before, NULL, NULL);
-  fuser_sort(trial.nodes);
-  g_ptr_array_add(trial.nodes, parts);
-  ProgramVerdict verdict = fuser_judge(fuser, &trial, parts->outputs[0], false);
-  g_ptr_array_unref(trial.nodes);
-  if (!verdict.taken)
-    fuser_note(fuser, "%s of `%s` has a kernel of its own: %s", reduction->anchor->op->name,
-               reduction->anchor->inputs[0]->name, verdict.why);
-  return verdict.taken;
-}
-
 /* Over all axes a second row kernel follows where the parts are many. */
 static void add_rows(Fuser *fuser, GraphNode *anchor, unsigned last)
 {
@@ -206,7 +188,9 @@ static void divide_reduction(Reduction *reduction)
   const Symbolic *count = symbolic_ceil_div(arena, source->shape[dim], symbolic_constant(arena, width));
   GraphTensor *parts = parts_tensor(fuser, anchor, dim, count);
   GraphNode *node = make_node(fuser, anchor, dim, source, parts);
-  if (!takes_parts(reduction, node)) return;
+  if (!fuser_takes_reduction(fuser, reduction->product, reduction->before, node,
+                             arena_printf(arena, "%s of `%s`", name, source->name)))
+    return;
   if (anchor->op->id == ONNX_ReduceMean) {
     reduction->row->mean_of = reduced_count(anchor);
     anchor->op = operator_of(ONNX_ReduceSum);

@@ -89,22 +89,6 @@ static GraphTensor *new_parts(Summing *at)
   return tensor;
 }
 
-static bool takes_sums(const Summing *at, GraphNode *parts)
-{
-  Fuser *fuser = at->fuser;
-  Group trial = *at->rows;
-  trial.nodes = g_ptr_array_copy(at->rows->nodes, NULL, NULL);
-  g_ptr_array_extend(trial.nodes, at->before, NULL, NULL);
-  fuser_sort(trial.nodes);
-  g_ptr_array_add(trial.nodes, parts);
-  ProgramVerdict verdict = fuser_judge(fuser, &trial, parts->outputs[0], false);
-  g_ptr_array_unref(trial.nodes);
-  if (!verdict.taken)
-    fuser_note(fuser, "the sum of `%s` over its rows has a kernel of its own: %s",
-               at->sums->anchor->inputs[0]->name, verdict.why);
-  return verdict.taken;
-}
-
 static void index_again(Fuser *fuser)
 {
   fuser_unindex(fuser);
@@ -125,7 +109,9 @@ static void take_sum(Summing *at)
   node->index = fuser->nodes->len;
   parts->producer = node;
   index_again(fuser); /* a tensor joins, and then the node */
-  bool taken = takes_sums(at, node);
+  bool taken =
+      fuser_takes_reduction(fuser, at->rows, at->before, node,
+                            arena_printf(fuser->arena, "the sum of `%s` over its rows", source->name));
   fuser_unindex(fuser);
   if (!taken) {
     g_ptr_array_set_size(fuser->tensors, (gint)parts->index);

@@ -9,6 +9,16 @@ static void visit_operand(const AttentionOperand *operand, const BindingVisitor 
     visitor->expression(operand->strides[d], visitor->data);
 }
 
+void attention_visit_bounds(const AttentionBound *bounds, unsigned n, const BindingVisitor *visitor)
+{
+  visitor->number(n, visitor->data);
+  for (unsigned i = 0; i < n; i++) {
+    visitor->number(2 * bounds[i].from_row + bounds[i].least, visitor->data);
+    visitor->expression(bounds[i].number, visitor->data);
+    visitor->operand(&bounds[i].limit, visitor->data);
+  }
+}
+
 void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
 {
   const FusedAttention *attention = attention_of(op);
@@ -28,13 +38,7 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
   visitor->number((unsigned)(attention->by_group >> 32), visitor->data);
   visitor->number(attention->causal, visitor->data);
   visitor->expression(attention->diagonal, visitor->data);
-  visitor->number(attention->n_bounds, visitor->data);
-  for (unsigned i = 0; i < attention->n_bounds; i++) {
-    const AttentionBound *bound = &attention->bounds[i];
-    visitor->number(2 * bound->from_row + bound->least, visitor->data);
-    visitor->expression(bound->number, visitor->data);
-    visitor->operand(&bound->limit, visitor->data);
-  }
+  attention_visit_bounds(attention->bounds, attention->n_bounds, visitor);
   const AttentionSequences *sequences = &attention->sequences;
   if (sequences->packed) {
     visitor->number(8 + 4 * sequences->own + 2 * sequences->packed_keys + sequences->ending, visitor->data);
@@ -65,6 +69,20 @@ static void describe_operand(const FusedOperator *op, const AttentionOperand *op
   g_string_append_c(text, '\n');
 }
 
+void attention_describe_bounds(const FusedOperator *op, const AttentionBound *bounds, unsigned n,
+                               GString *text)
+{
+  for (unsigned i = 0; i < n; i++) {
+    fused_put_value(text,
+                    arena_printf(op->program->arena, ", %s %s", bounds[i].from_row ? "key - row" : "key",
+                                 bounds[i].least ? ">=" : "<="),
+                    bounds[i].number);
+    if (bounds[i].limit.kind == OPERAND_IMMEDIATE) continue;
+    g_string_append(text, " + ");
+    fused_put_operand(text, op, &bounds[i].limit);
+  }
+}
+
 void describe_attention(const FusedOperator *op, GString *text)
 {
   const FusedAttention *attention = attention_of(op);
@@ -80,16 +98,7 @@ void describe_attention(const FusedOperator *op, GString *text)
   g_string_append_printf(text, " scale %.9g of ", attention->scale);
   fused_put_operand(text, op, &attention->score);
   if (attention->causal) fused_put_value(text, ", keys up to row +", attention->diagonal);
-  for (unsigned i = 0; i < attention->n_bounds; i++) {
-    const AttentionBound *bound = &attention->bounds[i];
-    fused_put_value(text,
-                    arena_printf(op->program->arena, ", %s %s", bound->from_row ? "key - row" : "key",
-                                 bound->least ? ">=" : "<="),
-                    bound->number);
-    if (bound->limit.kind == OPERAND_IMMEDIATE) continue;
-    g_string_append(text, " + ");
-    fused_put_operand(text, op, &bound->limit);
-  }
+  attention_describe_bounds(op, attention->bounds, attention->n_bounds, text);
   g_string_append_c(text, '\n');
   const AttentionPages *pages = &attention->pages;
   if (pages->rows) {

@@ -79,14 +79,23 @@ static inline bool attention_is_by_group(const FusedAttention *attention, unsign
 }
 
 /* What key - row is at least, as far as it is known; NULL: keys are seen from the first one on. */
-static inline const Symbolic *attention_lowest(const FusedAttention *attention)
+static inline const Symbolic *attention_bounds_lowest(const AttentionBound *bounds, unsigned n)
 {
-  for (unsigned i = 0; i < attention->n_bounds; i++) {
-    const AttentionBound *bound = &attention->bounds[i];
-    if (bound->from_row && bound->least && bound->limit.kind == OPERAND_IMMEDIATE) return bound->number;
-  }
+  for (unsigned i = 0; i < n; i++)
+    if (bounds[i].from_row && bounds[i].least && bounds[i].limit.kind == OPERAND_IMMEDIATE)
+      return bounds[i].number;
   return NULL;
 }
+
+static inline const Symbolic *attention_lowest(const FusedAttention *attention)
+{
+  return attention_bounds_lowest(attention->bounds, attention->n_bounds);
+}
+
+/* Bounds as the families' visit and describe give them. */
+void attention_visit_bounds(const AttentionBound *bounds, unsigned n, const BindingVisitor *visitor);
+void attention_describe_bounds(const FusedOperator *op, const AttentionBound *bounds, unsigned n,
+                               GString *text);
 
 static inline const FusedAttention *attention_of(const FusedOperator *op)
 {

@@ -20,11 +20,7 @@ void visit_attention_grad(const FusedOperator *op, const BindingVisitor *visitor
   visitor->operand(&grad->slope, visitor->data);
   visitor->real(grad->scale, visitor->data);
   visitor->real(grad->factor, visitor->data);
-  visitor->number(grad->n_bounds, visitor->data);
-  for (unsigned i = 0; i < grad->n_bounds; i++) {
-    visitor->number(2 * grad->bounds[i].from_row + grad->bounds[i].least, visitor->data);
-    visitor->expression(grad->bounds[i].number, visitor->data);
-  }
+  attention_visit_bounds(grad->bounds, grad->n_bounds, visitor);
 }
 
 void describe_attention_grad(const FusedOperator *op, GString *text)
@@ -45,12 +41,7 @@ void describe_attention_grad(const FusedOperator *op, GString *text)
   g_string_append_printf(text, " scale %.9g of ", grad->scale);
   fused_put_operand(text, op, &grad->score);
   if (grad->causal) fused_put_value(text, ", keys up to row +", grad->diagonal);
-  for (unsigned i = 0; i < grad->n_bounds; i++)
-    fused_put_value(text,
-                    arena_printf(op->program->arena, ", %s %s",
-                                 grad->bounds[i].from_row ? "key - row" : "key",
-                                 grad->bounds[i].least ? ">=" : "<="),
-                    grad->bounds[i].number);
+  attention_describe_bounds(op, grad->bounds, grad->n_bounds, text);
   g_string_append_c(text, '\n');
 }
 

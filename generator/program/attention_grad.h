@@ -41,10 +41,7 @@ static inline const FusedAttentionGrad *attention_grad_of(const FusedOperator *o
   return op->binding;
 }
 
-/* What key - row is at least; NULL: keys are seen from the first one on. */
 static inline const Symbolic *attention_grad_lowest(const FusedAttentionGrad *grad)
 {
-  for (unsigned i = 0; i < grad->n_bounds; i++)
-    if (grad->bounds[i].from_row && grad->bounds[i].least) return grad->bounds[i].number;
-  return NULL;
+  return attention_bounds_lowest(grad->bounds, grad->n_bounds);
 }

@@ -233,20 +233,20 @@ static TileEnd best_end(const CostModel *model, const CostGemm *gemm, const Cost
 bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
-  CostReport cost = cost_group_gemm(gpu, gemm, tile);
+  CostReport cost = cost_warpgroup_gemm(gpu, gemm, tile);
   bool paced;
   best_end(model, gemm, tile, cost.waves, divide_up(gemm->k, tile->bk) * cost.step, &paced);
   return paced;
 }
 
-/* Bytes of both operands that come from device memory if bands of `group` rows of tiles are walked one after
+/* Bytes of both operands that come from device memory if bands of `band_rows` rows of tiles are walked one after
  * the other, column by column. Where a band of A stays in the cache, all of B passes once for each band;
  * where it does not, every wave of blocks brings what it reads. */
-static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, unsigned group)
+static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, unsigned band_rows)
 {
   const CostModel *model = gpu->model;
   double rows = divide_up(gemm->m, tile->bm), columns = divide_up(gemm->n, tile->bn), k = (double)gemm->k;
-  double high = fmin(group, rows), room = model->operand_share * gpu->l2_bytes;
+  double high = fmin(band_rows, rows), room = model->operand_share * gpu->l2_bytes;
   double a = (double)gemm->m * k * gemm->a_bytes, b = (double)gemm->n * k * gemm->b_bytes;
   if (a + b <= room) return a + b;
   double wide = fmin(columns, ceil(gemm->sms / high));
@@ -256,13 +256,13 @@ static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTil
   return bands * ceil(high * columns / gemm->sms) * wave;
 }
 
-/* Bytes of both operands, a tile and element of k, that blocks of consecutive indices ask for, where `group`
+/* Bytes of both operands, a tile and element of k, that blocks of consecutive indices ask for, where `band_rows`
  * rows of tiles are walked together. */
 static double neighbour_bytes(const CostModel *model, const CostGemm *gemm, const CostTile *tile,
-                              unsigned group)
+                              unsigned band_rows)
 {
   unsigned down = MAX(1, tile->cluster_m), across = MAX(1, tile->cluster_n), share = down * across;
-  unsigned bands_high = MAX(1, group / down);
+  unsigned bands_high = MAX(1, band_rows / down);
   double rows = divide_up(gemm->m, tile->bm * down), columns = divide_up(gemm->n, tile->bn * across);
   double tiles = fmin(fmax(1, model->neighbours / share), rows * columns);
   double high = fmin(fmin(bands_high, rows), tiles);
@@ -286,8 +286,8 @@ static bool walks_row_by_row(const Gpu *gpu, const CostGemm *gemm, const CostTil
 static double l2_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, double busy)
 {
   const CostModel *model = gpu->model;
-  unsigned group = walks_row_by_row(gpu, gemm, tile) ? 1 : model->usual_raster;
-  return neighbour_bytes(model, gemm, tile, group) * tile->bk * busy / model->l2_rate;
+  unsigned band_rows = walks_row_by_row(gpu, gemm, tile) ? 1 : model->usual_raster;
+  return neighbour_bytes(model, gemm, tile, band_rows) * tile->bk * busy / model->l2_rate;
 }
 
 /* Many tiles of batches with few steps each, where device memory takes much longer than the products last and
@@ -364,7 +364,7 @@ static double widening_busy(const CostModel *model, const CostGemm *gemm, const 
   return together * groups * (double)tile->bk / LINE * model->widen_nibbles_busy;
 }
 
-CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
   unsigned split = tile->split_k > 1 ? tile->split_k : 1;
@@ -446,7 +446,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
 unsigned cost_slots(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
-  CostReport cost = cost_group_gemm(gpu, gemm, tile);
+  CostReport cost = cost_warpgroup_gemm(gpu, gemm, tile);
   if (wants_few_slots(model, gemm, tile, &cost)) return model->few_slots;
   return drifts_far(model, gemm, tile, &cost) ? model->together_slots : G_MAXUINT;
 }
@@ -616,7 +616,7 @@ double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned
 
 /* Walking more rows together than usual slows kernels for which device memory is no limit: it pays where it
  * saves a good part of the kernel's time. */
-unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+unsigned cost_raster(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
   static const unsigned groups[] = {16, 32, 64};
@@ -631,6 +631,6 @@ unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double bandwidth = read_bandwidth(gpu);
   if (!(bandwidth > 0)) return model->usual_raster;
   double saved = (usual - least) / bandwidth * clock_hertz(gpu);
-  if (saved > model->worth_a_raster * cost_group_gemm(gpu, gemm, tile).total) return best;
+  if (saved > model->worth_a_raster * cost_warpgroup_gemm(gpu, gemm, tile).total) return best;
   return walks_row_by_row(gpu, gemm, tile) ? 1 : model->usual_raster;
 }

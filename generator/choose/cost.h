@@ -50,7 +50,7 @@ typedef struct CostReport {             /* clocks */
  * What is given up for these need not be priced. */
 CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts, unsigned resident);
 /* A kernel of TMA copies and warpgroup MMAs, persistent, its stores by TMA. */
-CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* Has the epilogue enough operations that the assembler would interleave those of many results? */
 bool cost_has_arithmetic(const CostModel *model, const CostGemm *gemm);
 /* Of warpgroups that take turns: is it better that an epilogue's arithmetic keeps out of the way of the
@@ -80,4 +80,4 @@ unsigned cost_dots_deep(const CostModel *model, const CostDots *dots);
 double cost_dots(const Gpu *gpu, const CostDots *dots);
 /* Rows of tiles that are best walked together, so that the fewest bytes of operands come from device memory.
  */
-unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+unsigned cost_raster(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);

@@ -28,16 +28,16 @@ double cost_dots(const Gpu *gpu, const CostDots *dots)
 {
   const CostModel *model = gpu->model;
   unsigned deep = cost_dots_deep(model, dots);
-  double group = (double)dots->threads * dots->vector * deep, k = (double)dots->k;
-  double groups = ceil(ceil(k / group) / dots->split_k);
+  double step = (double)dots->threads * dots->vector * deep, k = (double)dots->k;
+  double steps = ceil(ceil(k / step) / dots->split_k);
   double blocks = ceil((double)dots->rows / dots->bm) * (double)dots->columns * dots->split_k;
   double each = ceil(blocks / gpu->sm_count); /* of the busiest SM */
   double resident = MAX(1, resident_blocks(gpu, dots->threads));
   double down = touched(gpu, dots, dots->rows_across, dots->rows),
          one = touched(gpu, dots, dots->columns_across, dots->columns);
-  double loads = each * groups * deep * dots->threads / gpu->warp_size;
+  double loads = each * steps * deep * dots->threads / gpu->warp_size;
   double loaded = blocks * k / dots->split_k / (gpu->warp_size * dots->vector) * (dots->bm * down + one);
-  double busy = ceil(each / resident) * groups * model->dots_latency +
+  double busy = ceil(each / resident) * steps * model->dots_latency +
                 loads * (dots->bm * fmax(model->dots_load, down / model->dots_copy) +
                          fmax(model->dots_load, one / model->dots_copy));
   double memory = (double)(dots->rows + dots->columns) * k * dots->bytes, read = gpu->memory_bandwidth_read;

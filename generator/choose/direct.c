@@ -190,7 +190,7 @@ double direct_others_clocks(const Problem *problem, int64_t m, bool odd, unsigne
                    source_of(problem, problem->op->inputs[gemm->b].tensor) != NULL};
   if (copied[0] || copied[1])
     return direct_tile_clocks(problem, false, m, true) + direct_copy_clocks(problem, copied, m);
-  if (!odd && gemm_group_possible(problem)) return direct_tile_clocks(problem, false, m, true);
+  if (!odd && gemm_warpgroups_possible(problem)) return direct_tile_clocks(problem, false, m, true);
   const Problem in_place = direct_in_place(problem, bytes);
   return direct_tile_clocks(&in_place, true, m, true);
 }

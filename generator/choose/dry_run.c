@@ -54,8 +54,8 @@ static char *key_of(const Choice *choice)
     add_assumption(key, &choice->assumptions[i]);
   for (const ChoiceAlign *known = choice->aligned; known; known = known->next)
     g_string_append_printf(key, " %s:%u", known->tensor->name, choice_align(choice, known->tensor));
-  g_string_append_printf(key, " %u%u%u %" G_GINT64_MODIFIER "x", choice->group, choice->keep_a, choice->exact,
-                         choice->single);
+  g_string_append_printf(key, " %u%u%u %" G_GINT64_MODIFIER "x", choice->warpgroups, choice->keep_a,
+                         choice->exact, choice->single);
   return g_string_free(key, FALSE);
 }
 

@@ -22,11 +22,11 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   chooser->n++;
 }
 
-static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)
+static GemmCandidate pick(Chooser *chooser, bool warpgroups, int64_t m, bool bounded, bool *tuned)
 {
   GemmCandidate candidate;
-  *tuned = tuned_gemm_find(chooser, group, m, bounded, &candidate);
-  return *tuned ? candidate : gemm_best_candidate(chooser, group, m, bounded);
+  *tuned = tuned_gemm_find(chooser, warpgroups, m, bounded, &candidate);
+  return *tuned ? candidate : gemm_best_candidate(chooser, warpgroups, m, bounded);
 }
 
 void gemm_range(int64_t m, int64_t *least, int64_t *most)
@@ -42,13 +42,13 @@ void gemm_range(int64_t m, int64_t *least, int64_t *most)
 }
 
 /* Ranges of M, each with the tile that is best there. */
-static GArray *choose_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most)
+static GArray *choose_ranges(Chooser *chooser, bool warpgroups, int64_t longest, unsigned most)
 {
   const FusedGemm *gemm = gemm_of(chooser->problem->op);
   GemmRange whole = {.most = choose_typical(chooser->problem, gemm->m)};
   bool tuned;
-  if (!symbolic_is_constant(gemm->m, NULL)) return gemm_ranges(chooser, group, longest, most);
-  whole.tile = pick(chooser, group, whole.most, true, &tuned);
+  if (!symbolic_is_constant(gemm->m, NULL)) return gemm_ranges(chooser, warpgroups, longest, most);
+  whole.tile = pick(chooser, warpgroups, whole.most, true, &tuned);
   GArray *ranges = g_array_new(FALSE, FALSE, sizeof whole);
   g_array_append_val(ranges, whole);
   return ranges;
@@ -106,7 +106,7 @@ static bool tile_comes_back(const GArray *ranges, unsigned i)
 }
 
 /* Variants for ranges of M; if for any number of batches, all but the last range's. */
-static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted)
+static void add_ranges(Chooser *chooser, bool warpgroups, const RangeVariants *wanted)
 {
   const FusedGemm *gemm = gemm_of(chooser->problem->op);
   for (unsigned i = 0; i + (wanted->batches ? 0 : 1) < wanted->ranges->len; i++) {
@@ -114,7 +114,7 @@ static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted
     bool last = i + 1 == wanted->ranges->len;
     if (!last && range->most <= wanted->taken) continue;
     Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
-    bool fits = gemm_require_fast(chooser->problem, choice, group);
+    bool fits = gemm_require_fast(chooser->problem, choice, warpgroups);
     if (wanted->batches)
       fits = fits && choose_require_at_most(chooser->problem, choice, wanted->batches, wanted->most);
     if (!last) fits = fits && choose_require_at_most(chooser->problem, choice, gemm->m, range->most);
@@ -123,7 +123,7 @@ static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted
 }
 
 /* All variants with wide copies but the last, whose tile is returned. */
-static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
+static GemmCandidate choose_tiles(Chooser *chooser, bool warpgroups, int64_t longest)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const Symbolic *batches = open_batches(chooser->problem);
@@ -140,21 +140,22 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
   }
   while (n < MOST_FEW_BATCHES && numbers[n].most < most) {
     chooser->problem = &scenario[n];
-    few[n++] = choose_ranges(chooser, group, longest, model->few_batches_ranges);
+    few[n++] = choose_ranges(chooser, warpgroups, longest, model->few_batches_ranges);
   }
   chooser->problem = typical;
-  g_autoptr(GArray) ranges = choose_ranges(chooser, group, longest, room - n * model->few_batches_ranges);
+  g_autoptr(GArray) ranges =
+      choose_ranges(chooser, warpgroups, longest, room - n * model->few_batches_ranges);
   RangeVariants any = {.ranges = ranges};
   any.taken = gemm_rows_taken(chooser);
   for (unsigned i = 0; i < n; i++) {
     RangeVariants own = {few[i], batches, numbers[i].most, any.taken};
     chooser->problem = &scenario[i];
-    if (!same_ranges(few[i], i + 1 < n ? few[i + 1] : ranges)) add_ranges(chooser, group, &own);
+    if (!same_ranges(few[i], i + 1 < n ? few[i + 1] : ranges)) add_ranges(chooser, warpgroups, &own);
   }
   chooser->problem = typical;
   for (unsigned i = 0; i < n; i++)
     g_array_unref(few[i]);
-  add_ranges(chooser, group, &any);
+  add_ranges(chooser, warpgroups, &any);
   return g_array_index(ranges, GemmRange, ranges->len - 1).tile;
 }
 
@@ -217,8 +218,8 @@ static bool choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedGemm *gemm = gemm_of(chooser->problem->op);
-  bool group = gemm_group_possible(chooser->problem), warp = gemm_warp_possible(chooser->problem),
-       priced = group || warp;
+  bool warpgroups = gemm_warpgroups_possible(chooser->problem), warp = gemm_warp_possible(chooser->problem),
+       priced = warpgroups || warp;
   int64_t longest = choose_maximum(chooser->problem, gemm->m),
           typical =
               gemm->groups ? rows_of_group(chooser->problem) : choose_typical(chooser->problem, gemm->m);
@@ -242,15 +243,15 @@ static bool choose_products(Chooser *chooser)
   if (priced && plain && !choose_few_rows(chooser)) return false;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced)
-    tile = gemm->groups ? gemm_best_candidate(chooser, group, typical, false)
-                        : choose_tiles(chooser, group, longest);
+    tile = gemm->groups ? gemm_best_candidate(chooser, warpgroups, typical, false)
+                        : choose_tiles(chooser, warpgroups, longest);
   Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
-  bool aligned = gemm_require_fast(chooser->problem, choice, group);
+  bool aligned = gemm_require_fast(chooser->problem, choice, warpgroups);
   if (aligned)
     finish(chooser, choice, priced ? tile : settled(chooser, tile), true, gemm->groups != GEMM_WHOLE);
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
-                gemm_wide_copy(chooser->problem, group));
+                gemm_wide_copy(chooser->problem, warpgroups));
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_has_bytes(gemm->a_type, 1) || gemm->narrow;

@@ -5,7 +5,7 @@
 #include "ir/resources.h"
 #include "ir/staging.h"
 
-unsigned gemm_consumer_groups(const GemmCandidate *candidate)
+unsigned gemm_consumer_warpgroups(const GemmCandidate *candidate)
 {
   if (candidate->pingpong > 1) return candidate->pingpong;
   return MAX(warpgroups_of_rows(candidate->bm), candidate->warpgroups_n);
@@ -24,8 +24,8 @@ static bool barriers_count(const Problem *problem, const GemmCandidate *candidat
 {
   const Gpu *gpu = problem->gpu;
   unsigned lines = MAX(1, candidate->cluster_m) + MAX(1, candidate->cluster_n) - 1;
-  unsigned groups = candidate->pingpong > 1 ? 1 : gemm_consumer_groups(candidate);
-  unsigned arrivals = lines > 1 ? groups * lines : groups * WARPGROUP_WARPS;
+  unsigned consumers = candidate->pingpong > 1 ? 1 : gemm_consumer_warpgroups(candidate);
+  unsigned arrivals = lines > 1 ? consumers * lines : consumers * WARPGROUP_WARPS;
   return gemm_slot_bytes(problem, candidate) <= fact(gpu, "mbarrier.bytes_max") &&
          arrivals <= fact(gpu, "mbarrier.arrivals_max");
 }
@@ -34,7 +34,8 @@ static bool barriers_count(const Problem *problem, const GemmCandidate *candidat
 static bool named_barriers(const Gpu *gpu, const GemmCandidate *candidate, bool staged)
 {
   unsigned turns = candidate->pingpong > 1 ? candidate->pingpong : 0;
-  return NAMED_BARRIER_FIRST + turns + (staged ? gemm_consumer_groups(candidate) + OVERLAY_BARRIERS : 0) <=
+  return NAMED_BARRIER_FIRST + turns +
+             (staged ? gemm_consumer_warpgroups(candidate) + OVERLAY_BARRIERS : 0) <=
          gpu->named_barriers;
 }
 
@@ -43,14 +44,14 @@ static bool named_barriers(const Gpu *gpu, const GemmCandidate *candidate, bool 
 /* Threads that gather 32-bit elements across k want padded rows. */
 static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candidate)
 {
-  bool gathers = !candidate->group && number_bytes(gemm->a_type) == 4;
+  bool gathers = !candidate->warpgroups && number_bytes(gemm->a_type) == 4;
   return gathers ? (gemm->a_m_major + gemm->b_n_major) * candidate->bk * 32 : 0;
 }
 
 unsigned gemm_slot_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
-  unsigned alignment = candidate->group ? shared_alignment(problem->gpu, true) : 1;
+  unsigned alignment = candidate->warpgroups ? shared_alignment(problem->gpu, true) : 1;
   unsigned a = (unsigned)number_bytes_of(gemm_stored(gemm, false), (uint64_t)candidate->bm * candidate->bk),
            b = (unsigned)number_bytes_of(gemm_stored(gemm, true), (uint64_t)candidate->bn * candidate->bk);
   a = (a + alignment - 1) / alignment * alignment *
@@ -163,16 +164,17 @@ bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate)
 
 unsigned gemm_least_sums(const Problem *problem, const GemmCandidate *candidate)
 {
-  unsigned groups = gemm_consumer_groups(candidate), beside = MAX(1, candidate->warpgroups_n);
-  unsigned rows = candidate->pingpong > 1 ? candidate->bm : candidate->bm * beside / groups;
+  unsigned consumers = gemm_consumer_warpgroups(candidate), beside = MAX(1, candidate->warpgroups_n);
+  unsigned rows = candidate->pingpong > 1 ? candidate->bm : candidate->bm * beside / consumers;
   unsigned accumulators = (candidate->swapped ? gemm_products(problem) : 1) * (candidate->promote ? 2 : 1);
   return accumulators * (rows / WARPGROUP_ROWS) * (candidate->bn / beside) / 2;
 }
 
 unsigned gemm_most_registers(const Gpu *gpu, const GemmCandidate *candidate)
 {
-  unsigned group = WARPGROUP_WARPS * gpu->warp_size, consumers = gemm_consumer_groups(candidate) * group;
-  return granted_registers(gpu, consumers + group, consumers, 1);
+  unsigned warpgroup = WARPGROUP_WARPS * gpu->warp_size,
+           consumers = gemm_consumer_warpgroups(candidate) * warpgroup;
+  return granted_registers(gpu, consumers + warpgroup, consumers, 1);
 }
 
 bool gemm_registers_suffice(const Problem *problem, const GemmCandidate *candidate, unsigned sums,
@@ -180,7 +182,7 @@ bool gemm_registers_suffice(const Problem *problem, const GemmCandidate *candida
 {
   const CostModel *model = problem->gpu->model;
   if (gemm_through_registers(problem, candidate)) {
-    unsigned rows = candidate->bm * MAX(1, candidate->warpgroups_n) / gemm_consumer_groups(candidate);
+    unsigned rows = candidate->bm * MAX(1, candidate->warpgroups_n) / gemm_consumer_warpgroups(candidate);
     unsigned loaded = (rows / WARPGROUP_ROWS - 1) * model->loaded_registers + handover_step(problem->gpu);
     registers -= MIN(registers, loaded);
   }
@@ -190,8 +192,8 @@ bool gemm_registers_suffice(const Problem *problem, const GemmCandidate *candida
 /* Takes an SM so many blocks at once? */
 static bool blocks_fit(const Gpu *gpu, const GemmCandidate *candidate)
 {
-  unsigned warps = candidate->group ? WARPGROUP_WARPS * (1 + gemm_consumer_groups(candidate))
-                                    : product_warps(candidate->bm * candidate->bn);
+  unsigned warps = candidate->warpgroups ? WARPGROUP_WARPS * (1 + gemm_consumer_warpgroups(candidate))
+                                         : product_warps(candidate->bm * candidate->bn);
   return candidate->blocks <= 1 || candidate->blocks <= resident_blocks(gpu, warps * gpu->warp_size);
 }
 
@@ -199,7 +201,7 @@ bool gemm_bound_admits(const Problem *problem, const GemmCandidate *candidate)
 {
   const Gpu *gpu = problem->gpu;
   if (!blocks_fit(gpu, candidate)) return false;
-  if (!candidate->group) return true;
+  if (!candidate->warpgroups) return true;
   return barriers_count(problem, candidate) && named_barriers(gpu, candidate, false) &&
          gemm_registers_suffice(problem, candidate, gemm_least_sums(problem, candidate),
                                 gemm_most_registers(gpu, candidate));

@@ -6,7 +6,7 @@
 #include "generator/choose/gemm_candidate.h"
 
 /* Warpgroups that multiply. */
-unsigned gemm_consumer_groups(const GemmCandidate *candidate);
+unsigned gemm_consumer_warpgroups(const GemmCandidate *candidate);
 
 /* Bytes of shared memory: of a slot of the ring; of what a block gets of other blocks' parts of its columns; of results on
  * their way out; of these where the other warpgroup's products hide that they leave narrowly, and that gains the ring a

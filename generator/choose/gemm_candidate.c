@@ -24,7 +24,7 @@ static unsigned tile_depth(const Problem *problem, GemmCandidate tile, bool fast
   unsigned bytes = number_bytes(gemm_of(gemm_candidate_operator(problem, &tile))->a_type), row = 128;
   bool thin = gemm_candidate_is_thin(&tile);
   if (thin && !tile.promote) return 2 * row / bytes;
-  if (tile.group) return row / bytes;
+  if (tile.warpgroups) return row / bytes;
   if (!fast && tile.askew && wants_whole_rows(problem, row / bytes)) return row / bytes;
   if (!fast || thin || !gemm_warp_possible(problem)) return row / 2 / bytes;
   if (tile.bm * tile.bn <= model->deep_area && !tile.promote)
@@ -50,7 +50,7 @@ static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
 static unsigned widened_depth(const Gpu *gpu, const GemmWeights *weights, const GemmCandidate *tile,
                               bool fast)
 {
-  bool deep = tile->group && number_is_packed(weights->type) && tile->split_k <= 1 &&
+  bool deep = tile->warpgroups && number_is_packed(weights->type) && tile->split_k <= 1 &&
               tile->bn <= gpu->model->deep_columns;
   unsigned depth = (fast ? 128 : 64) << (fast && deep), most = gemm_box_side(gpu);
   while (depth > most)
@@ -74,7 +74,7 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
   const CostModel *model = problem->gpu->model;
   unsigned stage = gemm_slot_bytes(problem, candidate), room = gemm_room(problem, candidate);
   if (!fast) return candidate->askew ? askew_slots(problem, candidate) : 2;
-  if (!candidate->group)
+  if (!candidate->warpgroups)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? model->thin_warp_slots : model->warp_slots);
   if (!candidate->reuse) room -= gemm_exchange_bytes(problem, candidate);
@@ -102,7 +102,7 @@ static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *t
   unsigned asked = tile->bn >= problem->gpu->model->beside_columns ? 2 : 1;
   choose_forced(problem, "warpgroups_n", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
-  return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
+  return tile->warpgroups && tile->promote && plain && !shared && halves ? 2 : 1;
 }
 
 /* With no more slots than the passes leave it. */
@@ -115,13 +115,13 @@ static GemmCandidate as_settled(GemmCandidate tile)
 /* May what blocks of a split tile send come to lie in the ring's slots? */
 static bool may_reuse(const GemmCandidate *tile)
 {
-  return tile->group && tile->split_k > 1 && space_declares(tile->space, "reuse");
+  return tile->warpgroups && tile->split_k > 1 && space_declares(tile->space, "reuse");
 }
 
 GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast)
 {
   tile.space = spaces_of(problem->spaces, gemm_candidate_template(problem, &tile));
-  tile.promote = gemm_promotes(problem, tile.group);
+  tile.promote = gemm_promotes(problem, tile.warpgroups);
   tile.warpgroups_n = warpgroups_beside(problem, &tile);
   tile.bk = tile_depth(problem, tile, fast);
   if (gemm_of(problem->op)->scaled) tile.bk = within_blocks(gemm_of(problem->op), tile.bk);
@@ -145,7 +145,7 @@ static bool has_one_tile(const Problem *problem, const GemmCandidate *candidate,
   unsigned walks = 0; /* set by hand: blocks walk */
   choose_forced(problem, "persistent", &walks);
   bool budget = problem->options && problem->options->sm_budget; /* then all blocks walk */
-  bool possible = !walks && !budget && candidate->group && candidate->pingpong <= 1 &&
+  bool possible = !walks && !budget && candidate->warpgroups && candidate->pingpong <= 1 &&
                   candidate->stream_k <= 1 && !fused_is_reduced(problem->op);
   bool sliced = candidate->slices > 1 && !gemm_candidate_is_thin(candidate);
   if (!possible || (!sliced && !gemm_candidate_walks(problem, candidate))) return false;
@@ -166,9 +166,9 @@ GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candid
 
 /* ---- What is legal ---- */
 
-bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm)
+bool gemm_warpgroups_read(const Problem *problem, const FusedGemm *gemm)
 {
-  const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
+  const GpuProduct *product = gemm_warpgroup_product(problem->gpu, gemm);
   if (product && gemm->narrow) /* the weights are the operand that registers hold, however they lie */
     return gemm->weights.left && product->a_from_registers && (!gemm->b_n_major || product->b_transposed) &&
            gemm_engine_brings(problem, gemm);
@@ -178,13 +178,13 @@ bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm)
          (!gemm->b_n_major || product->b_transposed) && gemm_engine_brings(problem, gemm);
 }
 
-bool gemm_group_possible(const Problem *problem)
+bool gemm_warpgroups_possible(const Problem *problem)
 {
   const Gpu *gpu = problem->gpu;
   if (!gpu_has(gpu, "tma") || !gpu_has(gpu, "warpgroup_mma")) return false;
   bool either_way = problem->turned && !gemm_of(problem->op)->dual; /* two products: few rows only */
-  return gemm_group_reads(problem, gemm_of(problem->op)) ||
-         (either_way && gemm_group_reads(problem, gemm_of(problem->turned)));
+  return gemm_warpgroups_read(problem, gemm_of(problem->op)) ||
+         (either_way && gemm_warpgroups_read(problem, gemm_of(problem->turned)));
 }
 
 bool gemm_warp_possible(const Problem *problem)
@@ -230,7 +230,7 @@ bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate
 {
   bool turns = candidate->pingpong > 1; /* warpgroups of one tile would have nobody to take turns with */
   if (candidate->slices > 1) return false;
-  if (candidate->group) return candidate->split_k == 1 && (turns || !gemm_candidate_is_thin(candidate));
+  if (candidate->warpgroups) return candidate->split_k == 1 && (turns || !gemm_candidate_is_thin(candidate));
   return ring_runs_on(problem, candidate);
 }
 
@@ -249,7 +249,7 @@ static bool reads_tile(const FusedOperator *op)
  * results leave in narrow parts: a residual behind 256x192 spilled 20 bytes. */
 static bool sums_fill_threads(const Problem *problem, const GemmCandidate *candidate)
 {
-  unsigned threads = gemm_consumer_groups(candidate) * WARPGROUP_WARPS * problem->gpu->warp_size;
+  unsigned threads = gemm_consumer_warpgroups(candidate) * WARPGROUP_WARPS * problem->gpu->warp_size;
   return candidate->pingpong <= 1 && !candidate->swapped && reads_tile(problem->op) &&
          candidate->bm * candidate->bn / threads >= problem->gpu->model->narrow_registers;
 }
@@ -257,18 +257,18 @@ static bool sums_fill_threads(const Problem *problem, const GemmCandidate *candi
 /* Registers have not been handed over yet when the first sums begin. */
 static bool starts_within_registers(const Gpu *gpu, const GemmCandidate *candidate)
 {
-  unsigned threads = WARPGROUP_WARPS * gpu->warp_size * (1 + gemm_consumer_groups(candidate));
+  unsigned threads = WARPGROUP_WARPS * gpu->warp_size * (1 + gemm_consumer_warpgroups(candidate));
   unsigned columns = candidate->bn / MAX(1, candidate->warpgroups_n);
   return columns / 2 + gpu->model->start_registers <= entry_registers(gpu, threads, 1);
 }
 
-static bool group_tile_legal(const Problem *problem, const GemmCandidate *candidate)
+static bool warpgroup_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
-  const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
+  const GpuProduct *product = gemm_warpgroup_product(problem->gpu, gemm);
   bool legal = false, loads = gemm_through_registers(problem, candidate);
-  if (!gemm_group_reads(problem, gemm)) return false;
+  if (!gemm_warpgroups_read(problem, gemm)) return false;
   /* what passes through registers is loaded between products: nobody else's would hide that in turn */
   if (loads && (candidate->pingpong > 1 || candidate->cluster_m > 1 || candidate->cluster_n > 1))
     return false;
@@ -307,7 +307,7 @@ static bool parts_legal(const Problem *problem, const GemmCandidate *candidate)
   unsigned columns = candidate->bn / gemm_products(problem);
   if (candidate->split_k > 1 || candidate->swapped || candidate->stream_k > 1 || candidate->slices > 1)
     return false;
-  if (candidate->group) return columns % REDUCED_COLUMNS == 0;
+  if (candidate->warpgroups) return columns % REDUCED_COLUMNS == 0;
   return columns == REDUCED_COLUMNS && candidate->bm * gemm_products(problem) <= 128;
 }
 
@@ -336,7 +336,7 @@ static bool pair_legal(const GemmCandidate *candidate)
                candidate->slices <= 1;
   if (!alone || candidate->pingpong > 1) return false;
   if (!candidate->swapped) return candidate->split_k <= 1;
-  return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
+  return gemm_candidate_is_thin(candidate) && (!candidate->warpgroups || candidate->bm == SWAPPED_ROWS);
 }
 
 bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate)
@@ -350,7 +350,8 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   int64_t share = gemm_of(problem->op)->scaled ? gemm_of(problem->op)->b_width : 1;
   if (share > 1 && share % candidate->bn) return false; /* a tile's columns have one scale */
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
-  if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);
+  if (candidate->warpgroups)
+    return warpgroup_tile_legal(problem, candidate) && split_legal(problem, candidate);
   unsigned area = candidate->bm * candidate->bn;
   if (area > model->walked_area && !large_tile_legal(problem, candidate)) return false;
   /* the addresses of a second B do not fit beside them (found with ptxas) */

@@ -23,9 +23,9 @@ typedef struct GemmCandidate {
       int extra[GEMM_EXTRAS];
     };
   };
-  bool group; /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
-  bool askew; /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
-  bool once;  /* a block has one tile, so its results may be staged in the ring's slots */
+  bool warpgroups; /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
+  bool askew;      /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
+  bool once;       /* a block has one tile, so its results may be staged in the ring's slots */
   unsigned
       most_stages; /* that the passes leave it (gemm_settle); 0: nobody asked them, or it has as many as fit */
 } GemmCandidate;
@@ -48,7 +48,7 @@ unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate
 unsigned gemm_out_bytes(const FusedOperator *op);
 unsigned gemm_products(const Problem *problem);
 /* The warpgroup MMA of the operands' types; NULL: there is none. */
-const GpuProduct *gemm_group_product(const Gpu *gpu, const FusedGemm *gemm);
+const GpuProduct *gemm_warpgroup_product(const Gpu *gpu, const FusedGemm *gemm);
 /* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
 bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate);
 /* Of the blocks that share a tile, how many finish a part of its columns: as many as these have whole pieces
@@ -56,14 +56,14 @@ bool gemm_through_registers(const Problem *problem, const GemmCandidate *candida
 unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate);
 /* Can warpgroup MMAs read the operands as they lie: A from shared memory or through registers, B from shared
  * memory? */
-bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm);
+bool gemm_warpgroups_read(const Problem *problem, const FusedGemm *gemm);
 /* Can the GPU multiply the operands as they lie, with warpgroup MMAs, with warp MMAs? */
-bool gemm_group_possible(const Problem *problem);
+bool gemm_warpgroups_possible(const Problem *problem);
 bool gemm_warp_possible(const Problem *problem);
 /* Products of 8-bit floats whose sums are to be kept in f32, by the graph or the options. */
 bool gemm_sums_exactly(const Problem *problem);
 /* Is each step's sum added by ordinary instructions (GemmCandidate.promote)? */
-bool gemm_promotes(const Problem *problem, bool group);
+bool gemm_promotes(const Problem *problem, bool warpgroups);
 /* A tile for few rows: operands swapped (swap-AB), D's rows in at most 32 columns. */
 bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 /* Is it worth a ring of its own if rows start at no multiples of 16 bytes? Measured for batches of 16-bit elements;
@@ -101,9 +101,9 @@ CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *cand
 CostReport gemm_candidate_cost_within(const Problem *problem, const GemmCandidate *within, int64_t m);
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */
-GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded);
+GArray *gemm_candidates(const Problem *problem, bool warpgroups, int64_t m, bool bounded);
 /* Adds to the list what only those try who measure. */
-void gemm_candidates_measured(const Problem *problem, bool group, int64_t m, bool bounded, GArray *list);
+void gemm_candidates_measured(const Problem *problem, bool warpgroups, int64_t m, bool bounded, GArray *list);
 /* SMs that the kernel may use. */
 unsigned gemm_candidate_sms(const Problem *problem);
 /* The tile, completed and priced, if it is legal and may pay. */
@@ -116,9 +116,9 @@ void gemm_candidate_append_measured(const Problem *problem, GArray *list, GemmCa
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b);
 /* Of a list of gemm_candidates() for m rows the cheapest of those that the passes take, or a small tile if it has none;
  * notes how it was found. What the passes refuse leaves the list, and what they take with fewer slots is priced anew. */
-GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t m);
+GemmCandidate gemm_cheapest(Chooser *chooser, bool warpgroups, GArray *list, int64_t m);
 /* The cheapest for m rows; notes how it was found. */
-GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded);
+GemmCandidate gemm_best_candidate(Chooser *chooser, bool warpgroups, int64_t m, bool bounded);
 /* The range of rows whose variant serves m: what is measured at m answers for them. Beyond the last range, an
  * eighth of m to both sides. */
 void gemm_range(int64_t m, int64_t *least, int64_t *most);

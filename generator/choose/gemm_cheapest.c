@@ -60,14 +60,14 @@ static Contest contest_of(Rows *rows)
                    .data = rows};
 }
 
-GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t m)
+GemmCandidate gemm_cheapest(Chooser *chooser, bool warpgroups, GArray *list, int64_t m)
 {
   Rows rows = {chooser, m};
   const Contest contest = contest_of(&rows);
   const PricedCandidate *best = contest_winner(&contest, list);
   if (best) return best->candidate;
   return gemm_candidate(chooser->problem,
-                        (GemmCandidate){.group = group,
+                        (GemmCandidate){.warpgroups = warpgroups,
                                         .bm = 64,
                                         .bn = 64,
                                         .pingpong = 1,
@@ -75,7 +75,7 @@ GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t 
                                         .cluster_n = 1,
                                         .split_k = 1,
                                         .swapped = gemm_of(chooser->problem->op)->narrow,
-                                        .most_stages = group ? LEAST_STAGES : 0},
+                                        .most_stages = warpgroups ? LEAST_STAGES : 0},
                         true);
 }
 
@@ -100,10 +100,10 @@ void gemm_settle_ahead(Chooser *chooser, GArray *const *lists, const int64_t *ro
   arena_free(scratch.arena);
 }
 
-GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded)
+GemmCandidate gemm_best_candidate(Chooser *chooser, bool warpgroups, int64_t m, bool bounded)
 {
-  g_autoptr(GArray) list = gemm_candidates(chooser->problem, group, m, bounded);
-  GemmCandidate chosen = gemm_cheapest(chooser, group, list, m);
+  g_autoptr(GArray) list = gemm_candidates(chooser->problem, warpgroups, m, bounded);
+  GemmCandidate chosen = gemm_cheapest(chooser, warpgroups, list, m);
   chosen.raster = list->len ? gemm_candidate_raster(chooser->problem, &chosen, m) : 0;
   return chosen;
 }

@@ -11,21 +11,22 @@ typedef struct Trial {
 static int derive(const Candidate *candidate, unsigned slot, void *data)
 {
   const GemmAsked *asked = ((const Trial *)data)->asked;
-  return gemm_candidate(asked->problem, gemm_candidate_from(candidate, asked->group), true).of.values[slot];
+  return gemm_candidate(asked->problem, gemm_candidate_from(candidate, asked->warpgroups), true)
+      .of.values[slot];
 }
 
 static void take(const Candidate *candidate, void *data)
 {
   const Trial *trial = data;
   gemm_candidate_append(trial->asked->problem, trial->list,
-                        gemm_candidate_from(candidate, trial->asked->group), trial->asked->m);
+                        gemm_candidate_from(candidate, trial->asked->warpgroups), trial->asked->m);
 }
 
 static void take_measured(const Candidate *candidate, void *data)
 {
   const Trial *trial = data;
   gemm_candidate_append_measured(trial->asked->problem, trial->list,
-                                 gemm_candidate_from(candidate, trial->asked->group), trial->asked->m);
+                                 gemm_candidate_from(candidate, trial->asked->warpgroups), trial->asked->m);
 }
 
 static void walk_templates(const GemmAsked *asked, bool measured, GArray *list)
@@ -37,16 +38,16 @@ static void walk_templates(const GemmAsked *asked, bool measured, GArray *list)
     candidates_walk(spaces_of(asked->problem->spaces, *name), &walk);
 }
 
-GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded)
+GArray *gemm_candidates(const Problem *problem, bool warpgroups, int64_t m, bool bounded)
 {
-  const GemmAsked asked = {problem, group, m, bounded};
+  const GemmAsked asked = {problem, warpgroups, m, bounded};
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
   walk_templates(&asked, false, list);
   return list;
 }
 
-void gemm_candidates_measured(const Problem *problem, bool group, int64_t m, bool bounded, GArray *list)
+void gemm_candidates_measured(const Problem *problem, bool warpgroups, int64_t m, bool bounded, GArray *list)
 {
-  const GemmAsked asked = {problem, group, m, bounded};
+  const GemmAsked asked = {problem, warpgroups, m, bounded};
   walk_templates(&asked, true, list);
 }

@@ -4,7 +4,7 @@
 
 typedef struct GemmAsked {
   const Problem *problem;
-  bool group; /* by warpgroup MMAs */
+  bool warpgroups; /* by warpgroup MMAs */
   int64_t m;
   bool bounded;
 } GemmAsked;

@@ -119,7 +119,7 @@ void gemm_fit_forced(Chooser *chooser, Choice *choice)
     found = take_sides(&at, &tile);
   }
   if (!found) {
-    unsigned least = at.plan.group ? WARPGROUP_ROWS : LEAST_SIDE;
+    unsigned least = at.plan.warpgroups ? WARPGROUP_ROWS : LEAST_SIDE;
     tile = at.plan;
     if (!at.bm) tile.bm = MIN(tile.bm, least);
     if (!at.bn) tile.bn = MIN(tile.bn, least);

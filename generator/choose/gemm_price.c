@@ -13,7 +13,7 @@ typedef struct Priced {
  * less than a block's part then lies outside. */
 static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharers)
 {
-  return candidate->group && candidate->stream_k <= 1 && (!across_k || sharers <= 1);
+  return candidate->warpgroups && candidate->stream_k <= 1 && (!across_k || sharers <= 1);
 }
 
 /* With so many rows, and the SMs that find partners for the candidate's clusters: not every one has so many. */
@@ -56,7 +56,7 @@ static Priced priced_shape(const Problem *problem, const GemmCandidate *candidat
                             .cluster_n = candidate->cluster_n,
                             .blocks = candidate->blocks,
                             .walks = gemm_candidate_walks(problem, candidate),
-                            .threads_copy = !candidate->group,
+                            .threads_copy = !candidate->warpgroups,
                             .copy_bytes = problem->copy_bytes,
                             .widens = gemm->narrow,
                             .widens_across = gemm->narrow && gemm->a_m_major,
@@ -72,8 +72,8 @@ static Priced priced_shape(const Problem *problem, const GemmCandidate *candidat
 static CostReport price(const Problem *problem, const GemmCandidate *candidate, const Priced *priced)
 {
   if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(problem->gpu, &priced->shape, &priced->tile);
-  CostReport cost = candidate->group ? cost_group_gemm(problem->gpu, &priced->shape, &priced->tile)
-                                     : cost_warp_gemm(problem->gpu, &priced->shape, &priced->tile);
+  CostReport cost = candidate->warpgroups ? cost_warpgroup_gemm(problem->gpu, &priced->shape, &priced->tile)
+                                          : cost_warp_gemm(problem->gpu, &priced->shape, &priced->tile);
   bool beside = candidate->cluster_n > 1 && candidate->cluster_m <= 1 && cost.waves <= 1;
   const CostModel *model = problem->gpu->model;
   if (candidate->swapped) cost.total *= beside ? model->exchanged_across : model->exchanged;
@@ -94,7 +94,7 @@ CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *cand
 
 unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  if (!candidate->group || gemm_candidate_is_thin(candidate)) return candidate->stages;
+  if (!candidate->warpgroups || gemm_candidate_is_thin(candidate)) return candidate->stages;
   Priced priced = priced_shape(problem, candidate, MIN(m, (int64_t)problem->gpu->model->many_rows));
   return MIN(candidate->stages, cost_slots(problem->gpu, &priced.shape, &priced.tile));
 }
@@ -103,7 +103,7 @@ unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candid
 {
   const CostModel *model = problem->gpu->model;
   Priced priced = priced_shape(problem, candidate, m);
-  bool turns = candidate->group && candidate->pingpong > 1;
+  bool turns = candidate->warpgroups && candidate->pingpong > 1;
   if (!turns) return 0;
   if (cost_paces(problem->gpu, &priced.shape, &priced.tile)) return model->pace_turns;
   return cost_has_arithmetic(problem->gpu->model, &priced.shape) ? model->pace_bound : 0;
@@ -113,7 +113,7 @@ unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *cand
 {
   const CostModel *model = problem->gpu->model;
   Priced priced = priced_shape(problem, candidate, m);
-  if (candidate->group) return cost_raster_group(problem->gpu, &priced.shape, &priced.tile);
+  if (candidate->warpgroups) return cost_raster(problem->gpu, &priced.shape, &priced.tile);
   /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
   unsigned usual = model->usual_raster;
   bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)model->many_bands * usual * candidate->bm;
@@ -128,7 +128,7 @@ static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, i
                             .bn = tile->bn,
                             .cluster_m = tile->cluster_m,
                             .cluster_n = tile->cluster_n};
-  bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream_k > 1;
+  bool thin = gemm_candidate_is_thin(tile), shared = tile->warpgroups || thin || tile->stream_k > 1;
   CostReport count =
       cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
   if (tile->pingpong > 1 && count.waves <= 1) return true; /* nobody to take turns with */

@@ -16,7 +16,7 @@
 
 /* Cells end at these rows: what few rows take depends on each of them, what many take on how their tiles fill
  * the SMs. */
-static const int64_t group_ends[] = {
+static const int64_t warpgroup_ends[] = {
     8,    16,   32,   64,   96,   128,  160,  192,  224,  256,  288,  320,  352,  384,  416,  448,  480,
     512,  576,  640,  704,  768,  832,  896,  960,  1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048,
     2176, 2304, 2432, 2560, 2688, 2816, 2944, 3072, 3200, 3328, 3456, 3584, 3712, 3840, 3968, 4096, 4352,
@@ -27,7 +27,7 @@ static const int64_t above_tiles[] = {544,  672,  800,  928,  1056, 1184, 1312,
                                       1440, 1568, 1696, 1824, 1952, 2080};
 static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512, 1024, 2048, 4096};
 #define OPEN_WARP_ENDS 8 /* where N or K is open, nobody knows how many tiles there are */
-#define MOST_CELLS     (G_N_ELEMENTS(group_ends) + G_N_ELEMENTS(above_tiles) + 1)
+#define MOST_CELLS     (G_N_ELEMENTS(warpgroup_ends) + G_N_ELEMENTS(above_tiles) + 1)
 #define THIN_ROWS      64
 #define NO_TILE        1e9
 #define MOST_BEST      (2 * MOST_CELLS)
@@ -46,7 +46,7 @@ typedef struct Cell {
 
 typedef struct Ranges {
   Chooser *chooser;
-  bool group;
+  bool warpgroups;
   Cell cells[MOST_CELLS];
   unsigned n_cells;
   GemmCandidate tiles[MOST_BEST]; /* each the best in some cell */
@@ -114,8 +114,8 @@ static void price_cell(unsigned i, void *data)
 {
   Ranges *ranges = data;
   Cell *cell = &ranges->cells[i];
-  cell->list = gemm_candidates(ranges->chooser->problem, ranges->group, cell->rows, cell->bounded);
-  if (ranges->group) price_first_rows(ranges->chooser->problem, cell);
+  cell->list = gemm_candidates(ranges->chooser->problem, ranges->warpgroups, cell->rows, cell->bounded);
+  if (ranges->warpgroups) price_first_rows(ranges->chooser->problem, cell);
 }
 
 /* What was measured for the cell, or the cheapest of its list; notes which. */
@@ -124,11 +124,11 @@ static void choose_tile(Ranges *ranges, unsigned i)
   Chooser *chooser = ranges->chooser;
   Cell *cell = &ranges->cells[i];
   GemmCandidate tile;
-  const GemmCandidate cheapest = gemm_cheapest(chooser, ranges->group, cell->list, cell->rows);
+  const GemmCandidate cheapest = gemm_cheapest(chooser, ranges->warpgroups, cell->list, cell->rows);
   const PricedCandidate *priced = find(cell->list, &cheapest);
   cell->best =
       priced ? priced->cost.total : gemm_candidate_cost(chooser->problem, &cheapest, cell->rows).total;
-  cell->tuned = tuned_gemm_find(chooser, ranges->group, cell->rows, cell->bounded, &tile);
+  cell->tuned = tuned_gemm_find(chooser, ranges->warpgroups, cell->rows, cell->bounded, &tile);
   if (cell->tuned)
     cell->raster = tile.raster;
   else
@@ -147,13 +147,13 @@ static double weights_over_large(const Problem *problem)
 
 static void add_cells(Ranges *ranges, int64_t longest)
 {
-  bool group = ranges->group;
+  bool warpgroups = ranges->warpgroups;
   const Problem *problem = ranges->chooser->problem;
-  const int64_t *ends = group ? group_ends : warp_ends;
+  const int64_t *ends = warpgroups ? warpgroup_ends : warp_ends;
   const FusedGemm *gemm = gemm_of(problem->op);
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
-  unsigned n = group ? G_N_ELEMENTS(group_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
-  unsigned above = 0, n_above = group && ranges->large > 1 ? G_N_ELEMENTS(above_tiles) : 0;
+  unsigned n = warpgroups ? G_N_ELEMENTS(warpgroup_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
+  unsigned above = 0, n_above = warpgroups && ranges->large > 1 ? G_N_ELEMENTS(above_tiles) : 0;
   int64_t before = ends[0] / 2;
   for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++]) {
     for (; above < n_above && above_tiles[above] < ends[i]; before = above_tiles[above++])
@@ -162,8 +162,8 @@ static void add_cells(Ranges *ranges, int64_t longest)
   }
   int64_t typical = choose_typical(problem, gemm_of(problem->op)->m);
   int64_t rows =
-      MIN(longest, (group || known) && before == ends[n - 1] ? (int64_t)problem->gpu->model->many_rows
-                                                             : MAX(typical, before + 1));
+      MIN(longest, (warpgroups || known) && before == ends[n - 1] ? (int64_t)problem->gpu->model->many_rows
+                                                                  : MAX(typical, before + 1));
   add_cell(ranges, before, rows, longest <= rows);
 }
 
@@ -304,7 +304,7 @@ static void ask_ahead(Ranges *ranges)
   gemm_settle_ahead(ranges->chooser, lists, rows, ranges->n_cells);
 }
 
-GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most)
+GArray *gemm_ranges(Chooser *chooser, bool warpgroups, int64_t longest, unsigned most)
 {
   g_autofree Ranges *ranges = g_new0(Ranges, 1);
   unsigned path[MOST_CELLS];
@@ -315,7 +315,7 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
   remembering.memo = gemm_memo_new(problem);
   chooser->problem = &remembering;
   ranges->chooser = chooser;
-  ranges->group = group;
+  ranges->warpgroups = warpgroups;
   ranges->large = weights_over_large(problem);
   add_cells(ranges, longest);
   parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);

@@ -11,4 +11,4 @@ typedef struct GemmRange {
  * the last one's tile serves any number. What was measured for some rows (generator/choose/tuned.h) counts as the
  * best for them. Elements are GemmRange by rising rows, from 1 to `most` (at least 1) of them; the caller
  * owns the array. Notes how the best tiles were found. */
-GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most);
+GArray *gemm_ranges(Chooser *chooser, bool warpgroups, int64_t longest, unsigned most);

@@ -25,8 +25,8 @@ const char *gemm_candidate_template(const Problem *problem, const GemmCandidate 
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)
 {
   const size_t keys = offsetof(GemmCandidate, bk) - offsetof(GemmCandidate, bm);
-  return a->bm == b->bm && a->bn == b->bn && a->group == b->group && !memcmp(&a->bm, &b->bm, keys) &&
-         !memcmp(a->extra, b->extra, sizeof a->extra);
+  return a->bm == b->bm && a->bn == b->bn && a->warpgroups == b->warpgroups &&
+         !memcmp(&a->bm, &b->bm, keys) && !memcmp(a->extra, b->extra, sizeof a->extra);
 }
 
 bool gemm_candidate_is_thin(const GemmCandidate *candidate)
@@ -57,7 +57,7 @@ bool gemm_scales_in_ring(const Problem *problem, bool of_b)
 unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
   unsigned alignment = shared_alignment(problem->gpu, true), bytes = 0;
-  for (unsigned i = 0; i < 2 && candidate->group; i++)
+  for (unsigned i = 0; i < 2 && candidate->warpgroups; i++)
     if (gemm_scales_in_ring(problem, i))
       bytes += ((i ? candidate->bn : candidate->bm) * (unsigned)sizeof(float) + alignment - 1) / alignment *
                alignment;
@@ -74,7 +74,7 @@ unsigned gemm_products(const Problem *problem)
   return gemm_of(problem->op)->dual ? 2 : 1;
 }
 
-const GpuProduct *gemm_group_product(const Gpu *gpu, const FusedGemm *gemm)
+const GpuProduct *gemm_warpgroup_product(const Gpu *gpu, const FusedGemm *gemm)
 {
   return gpu_product(gpu, "warpgroup_mma", gemm->a_type, gemm->b_type, gemm->acc_type);
 }
@@ -82,9 +82,9 @@ const GpuProduct *gemm_group_product(const Gpu *gpu, const FusedGemm *gemm)
 bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
-  if (gemm->narrow && candidate->group) return true;
-  if (!gemm->a_m_major || !candidate->group) return false;
-  const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
+  if (gemm->narrow && candidate->warpgroups) return true;
+  if (!gemm->a_m_major || !candidate->warpgroups) return false;
+  const GpuProduct *product = gemm_warpgroup_product(problem->gpu, gemm);
   return product && !product->a_transposed;
 }
 

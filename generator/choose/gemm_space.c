@@ -46,23 +46,23 @@ const char *const *gemm_templates(const Problem *problem)
   return gemm_of(problem->op)->dual ? two : one;
 }
 
-GemmCandidate gemm_candidate_absent(bool group)
+GemmCandidate gemm_candidate_absent(bool warpgroups)
 {
-  GemmCandidate candidate = {.group = group};
+  GemmCandidate candidate = {.warpgroups = warpgroups};
   for (unsigned i = 0; i < G_N_ELEMENTS(axes); i++)
     candidate.of.values[i] = axes[i].absent;
   return candidate;
 }
 
-GemmCandidate gemm_candidate_from(const Candidate *general, bool group)
+GemmCandidate gemm_candidate_from(const Candidate *general, bool warpgroups)
 {
-  return (GemmCandidate){.of = *general, .group = group};
+  return (GemmCandidate){.of = *general, .warpgroups = warpgroups};
 }
 
 GemmCandidate gemm_candidate_of(const Problem *problem, const Choice *choice)
 {
   const Space *space = spaces_of(problem->spaces, choice->template_name);
-  GemmCandidate candidate = gemm_candidate_absent(choice->group);
+  GemmCandidate candidate = gemm_candidate_absent(choice->warpgroups);
   bool tile = space && space->kind == space_kind_gemm();
   if (tile) candidate.of = candidate_of(space, choice);
   for (unsigned i = 0; !tile && i < G_N_ELEMENTS(axes); i++) /* kernels that sum along k have other axes */

@@ -13,9 +13,9 @@ typedef enum GemmCarried { /* variants that have a parameter, if their template 
 } GemmCarried;
 
 /* A candidate of which nothing is said. */
-GemmCandidate gemm_candidate_absent(bool group);
+GemmCandidate gemm_candidate_absent(bool warpgroups);
 /* The same as the candidate of the template that computes it. */
-GemmCandidate gemm_candidate_from(const Candidate *general, bool group);
+GemmCandidate gemm_candidate_from(const Candidate *general, bool warpgroups);
 /* What a variant carries of a candidate. */
 GemmCandidate gemm_candidate_of(const Problem *problem, const Choice *choice);
 /* Templates of tiles that are tried for the product, in this order; NULL-terminated. */

@@ -21,11 +21,11 @@ bool gemm_sums_exactly(const Problem *problem)
 }
 
 /* Sums of floats of 8 bits, where the product keeps fewer bits of them than f32 has, or nobody knows. */
-bool gemm_promotes(const Problem *problem, bool group)
+bool gemm_promotes(const Problem *problem, bool warpgroups)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  const GpuProduct *product = gpu_product(problem->gpu, group ? "warpgroup_mma" : "warp_mma", gemm->a_type,
-                                          gemm->b_type, gemm->acc_type);
+  const GpuProduct *product = gpu_product(problem->gpu, warpgroups ? "warpgroup_mma" : "warp_mma",
+                                          gemm->a_type, gemm->b_type, gemm->acc_type);
   if (product && (gemm->scaled || (gemm->narrow && gemm->weights.depth)))
     return true; /* a block's sum is multiplied before it is added */
   return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(problem);

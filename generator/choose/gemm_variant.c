@@ -13,9 +13,9 @@ const char *gemm_variant_template(const FusedGemm *gemm)
 
 #define WIDEST_COPY 16 /* bytes, of a thread */
 
-unsigned gemm_wide_copy(const Problem *problem, bool group)
+unsigned gemm_wide_copy(const Problem *problem, bool warpgroups)
 {
-  return group ? MAX(WIDEST_COPY, gemm_map_multiple(problem->gpu)) : WIDEST_COPY;
+  return warpgroups ? MAX(WIDEST_COPY, gemm_map_multiple(problem->gpu)) : WIDEST_COPY;
 }
 
 static bool require_operand(const Problem *problem, Choice *choice, const GraphTensor *tensor,
@@ -39,21 +39,21 @@ static bool is_single(const FusedInput *input, unsigned rank)
 
 /* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies
  * some K. */
-bool gemm_require_fast(const Problem *problem, Choice *choice, bool group)
+bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups)
 {
   const FusedOperator *op = problem->op;
   const FusedGemm *gemm = gemm_of(op);
-  unsigned multiple = gemm_wide_copy(problem, group);
+  unsigned multiple = gemm_wide_copy(problem, warpgroups);
   if (!require_operand(problem, choice, op->inputs[gemm->a].tensor, gemm->a_m_major ? gemm->a_k : gemm->a_m,
                        gemm->a_batch,
-                       group             ? NULL
+                       warpgroups        ? NULL
                        : gemm->a_m_major ? gemm->m
                                          : gemm->k,
                        multiple))
     return false;
   if (!require_operand(problem, choice, op->inputs[gemm->b].tensor, gemm->b_n_major ? gemm->b_k : gemm->b_n,
                        gemm->b_batch,
-                       group             ? NULL
+                       warpgroups        ? NULL
                        : gemm->b_n_major ? gemm->n
                                          : gemm->k,
                        multiple))
@@ -62,8 +62,9 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool group)
   for (unsigned i = 0; i < op->n_inputs; i++) {
     bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
     bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
-    if (scale && !(group && gemm_scales_in_ring(problem, i == gemm->b_scale))) continue; /* one at a time */
-    if (gemm->groups && i == gemm->sizes) continue;                                      /* read one by one */
+    if (scale && !(warpgroups && gemm_scales_in_ring(problem, i == gemm->b_scale)))
+      continue;                                     /* one at a time */
+    if (gemm->groups && i == gemm->sizes) continue; /* read one by one */
     const GemmWeights *weights = &gemm->weights;
     if (gemm->narrow && (i == weights->scale || i == weights->zero) && i != gemm->a) continue; /* the same */
     if (!single && !choose_require_align(problem, choice, op->inputs[i].tensor,
@@ -72,7 +73,7 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool group)
   }
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!choose_require_align(problem, choice, op->outputs[i].tensor, 16)) return false;
-  return !group || choose_require_at_least(problem, choice, gemm->k, 1);
+  return !warpgroups || choose_require_at_least(problem, choice, gemm->k, 1);
 }
 
 /* Few rows meet all of B, which streams through L2 once, and are read again for every column of tiles: they
@@ -85,7 +86,7 @@ static bool keeps_rows(const Problem *problem, const Choice *choice, const GemmC
   double bytes = (double)rows * (double)choose_typical(problem, gemm->k) * number_bytes(gemm->a_type);
   bool again = choose_typical(problem, gemm->n) > (int64_t)tile->bn, once = rows <= 2 * (int64_t)tile->bm;
   bool fits = bytes <= problem->gpu->model->kept_share * problem->gpu->l2_bytes;
-  return tile->group && again && once && fits;
+  return tile->warpgroups && again && once && fits;
 }
 
 /* Blocks that start as SMs become free lie where chance puts them. That loses where blocks share tiles of
@@ -137,7 +138,7 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
   choose_forced(problem, "swapped", &swapped);
   if (gemm_of(problem->op)->narrow) swapped = 1;
   if (problem->turned && tile.swapped != (swapped != 0))
-    tile = (GemmCandidate){.group = tile.group,
+    tile = (GemmCandidate){.warpgroups = tile.warpgroups,
                            .swapped = swapped != 0,
                            .bm = 64,
                            .bn = swapped ? 8 : 64,
@@ -185,8 +186,8 @@ static bool is_carried(const Candidate *candidate, unsigned slot, const void *da
   case GEMM_TURNED: return at->problem->turned != NULL;
   case GEMM_FAST: return at->fast;
   case GEMM_FAST_OR_PAIR: return at->fast || pair;
-  case GEMM_TMA: return at->tile->group && at->fast;
-  case GEMM_TMA_OR_PAIR: return (at->tile->group && at->fast) || pair;
+  case GEMM_TMA: return at->tile->warpgroups && at->fast;
+  case GEMM_TMA_OR_PAIR: return (at->tile->warpgroups && at->fast) || pair;
   case GEMM_NEEDED: return candidate->values[slot] > kind->axes[slot].absent;
   }
   return false;
@@ -196,13 +197,13 @@ static bool is_carried(const Candidate *candidate, unsigned slot, const void *da
 static void carry(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast)
 {
   tile.space = spaces_of(problem->spaces, choice->template_name);
-  tile.persistent = fast ? gemm_candidate_walks(problem, &tile) && !tile.once : tile.group;
+  tile.persistent = fast ? gemm_candidate_walks(problem, &tile) && !tile.once : tile.warpgroups;
   if (gemm_of(problem->op)->groups)
     tile.persistent = 1; /* how many tiles there are is known on the device only */
   if (!tile.raster) tile.raster = (unsigned)problem->gpu->model->usual_raster;
   /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
-  tile.blocks = tile.group || tile.swapped ? tile.blocks : 1;
+  tile.blocks = tile.warpgroups || tile.swapped ? tile.blocks : 1;
   tile.pace = gemm_candidate_pace(problem, &tile, gemm_most_rows(problem, choice));
   tile.reducers = 1;
   const Carrying at = {problem, &tile, fast};
@@ -264,20 +265,20 @@ static const char *weights_text(const Problem *problem, const FusedGemm *gemm)
 
 void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
-  /* two products have another template where operands change places, with group and with warp MMAs */
-  if (fast && (tile.group || gemm_of(problem->op)->dual)) tile = with_forced(problem, tile);
+  /* two products have another template where operands change places, with warpgroup and with warp MMAs */
+  if (fast && (tile.warpgroups || gemm_of(problem->op)->dual)) tile = with_forced(problem, tile);
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, &tile));
   tile = gemm_candidate(problem, tile, fast);
   /* operands may be aligned although results are not: then warpgroup MMAs add up here too */
-  if (!fast) tile.promote = gemm_promotes(problem, tile.group || gemm_group_possible(problem));
+  if (!fast) tile.promote = gemm_promotes(problem, tile.warpgroups || gemm_warpgroups_possible(problem));
   if (fast && !comes_back) tile = gemm_candidate_within(problem, tile, gemm_most_rows(problem, choice));
   if (fast) tile.stages = gemm_candidate_slots(problem, &tile, gemm_most_rows(problem, choice));
   choice->template_name = gemm_candidate_template(problem, &tile);
   set_types(choice, gemm_candidate_operator(problem, &tile));
   set_rounding(problem, choice, &tile);
-  set_scales(problem, choice, fast && tile.group);
+  set_scales(problem, choice, fast && tile.warpgroups);
   carry(problem, choice, tile, fast);
-  choice->group = tile.group;
+  choice->warpgroups = tile.warpgroups;
   choice->alone = starts_alone(problem, choice, &tile);
   choice->keep_a = fast && !tile.swapped && !gemm->groups && keeps_rows(problem, choice, &tile);
   choice->stages = tile.stages;
@@ -362,12 +363,12 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 bool gemm_variant_dry(const Problem *problem, Choice *choice, const GemmCandidate *candidate)
 {
   *choice = (Choice){.template_name = gemm_variant_template(gemm_of(problem->op))};
-  if (!gemm_require_fast(problem, choice, candidate->group)) return false;
+  if (!gemm_require_fast(problem, choice, candidate->warpgroups)) return false;
   choice->template_name = gemm_candidate_template(problem, candidate);
   set_types(choice, gemm_candidate_operator(problem, candidate));
-  set_scales(problem, choice, candidate->group);
+  set_scales(problem, choice, candidate->warpgroups);
   carry(problem, choice, *candidate, true);
-  choice->group = candidate->group;
+  choice->warpgroups = candidate->warpgroups;
   gemm_variant_follow(problem, choice);
   return true;
 }
@@ -375,7 +376,7 @@ bool gemm_variant_dry(const Problem *problem, Choice *choice, const GemmCandidat
 const char *gemm_refusal(const Problem *problem, const GemmCandidate *candidate, const DrySummary *summary)
 {
   if (!summary->legal) return summary->why;
-  if (!candidate->group) return NULL;
+  if (!candidate->warpgroups) return NULL;
   if (summary->waits) return "warpgroup MMAs do not take its products";
   if (summary->pingpong != candidate->pingpong) return "its warpgroups cannot take turns";
   bool suffice = gemm_registers_suffice(problem, candidate, summary->sums, summary->registers);

@@ -57,7 +57,7 @@ static const char *refuse_gemm(const Problem *problem)
   const FusedGemm *gemm = gemm_of(problem->op);
   if (!reads_operands(problem->gpu, gemm))
     return arena_printf(problem->arena, "no kernel reads %s across k", number_name(gemm->a_type));
-  if ((gemm->scaled || gemm->narrow) && !gemm_group_possible(problem) && !gemm_warp_possible(problem))
+  if ((gemm->scaled || gemm->narrow) && !gemm_warpgroups_possible(problem) && !gemm_warp_possible(problem))
     return arena_printf(problem->arena, "no matrix product that the description lists takes %s and %s",
                         number_name(gemm->a_type), number_name(gemm->b_type));
   return refuse_parts(problem->gpu, problem->op);
@@ -72,10 +72,10 @@ static int64_t priced_rows(const Problem *problem, bool *bounded)
   return m;
 }
 
-/* The cheapest tile's clocks for m rows, or a negative number if there is none. `group`: by warpgroup MMAs. */
-static double tiles_clocks(const Problem *problem, bool group, int64_t m, bool bounded)
+/* The cheapest tile's clocks for m rows, or a negative number if there is none. `warpgroups`: by warpgroup MMAs. */
+static double tiles_clocks(const Problem *problem, bool warpgroups, int64_t m, bool bounded)
 {
-  g_autoptr(GArray) list = gemm_candidates(problem, group, m, bounded);
+  g_autoptr(GArray) list = gemm_candidates(problem, warpgroups, m, bounded);
   double best = -1;
   for (unsigned i = 0; i < list->len; i++) {
     double total = g_array_index(list, PricedCandidate, i).cost.total;
@@ -116,15 +116,15 @@ static Problem plain_product(const Problem *problem)
 static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
 {
   const CostModel *model = problem->gpu->model;
-  bool bounded, group = gemm_group_possible(problem);
+  bool bounded, warpgroups = gemm_warpgroups_possible(problem);
   int64_t m = priced_rows(problem, &bounded);
-  if (!group && !gemm_warp_possible(problem)) {
+  if (!warpgroups && !gemm_warp_possible(problem)) {
     verdict_refuse(verdict, "no matrix product that the description lists takes their types");
     return;
   }
   const Problem single = plain_product(problem);
-  double together = tiles_clocks(problem, group, m, bounded);
-  double apart = 2 * tiles_clocks(&single, group, m, bounded) + model->next_kernel;
+  double together = tiles_clocks(problem, warpgroups, m, bounded);
+  double apart = 2 * tiles_clocks(&single, warpgroups, m, bounded) + model->next_kernel;
   if (together < 0) {
     verdict_refuse(verdict, "no tile holds a half of each");
     return;
@@ -143,10 +143,10 @@ static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
 static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
 {
   const FusedGemm *of = gemm_of(problem->op);
-  bool bounded, group = gemm_group_possible(problem);
+  bool bounded, warpgroups = gemm_warpgroups_possible(problem);
   int64_t m = priced_rows(problem, &bounded);
   if (!symbolic_is_constant(of->m, NULL)) m = MIN(m, MOST_THIN);
-  double together = tiles_clocks(problem, group, m, bounded);
+  double together = tiles_clocks(problem, warpgroups, m, bounded);
   if (together < 0) {
     verdict_refuse(verdict, "no tile fits");
     return;
@@ -155,7 +155,7 @@ static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
   const Problem wide = plain_product(problem);
   double weights = gemm_right_elements(problem);
   uint64_t bits = number_bits(of->weights.type) + number_bits(of->b_type);
-  double apart = tiles_clocks(&wide, gemm_group_possible(&wide), m, bounded);
+  double apart = tiles_clocks(&wide, gemm_warpgroups_possible(&wide), m, bounded);
   if (apart >= 0) apart += direct_bytes_clocks(problem, weights * (double)bits / CHAR_BIT);
   const char *why = arena_printf(problem->arena, "at M = %d about %.0f clocks, widened first %.0f", (int)m,
                                  together, apart);
@@ -193,7 +193,7 @@ static void judge_product(const Problem *problem, ProgramVerdict *verdict)
   alone.op = without_places(problem->arena, op);
   alone.turned = gemm_of(op)->scaled ? NULL : gemm_transposed(problem->arena, alone.op);
   /* what copies gain where warps multiply was never measured: no price, so that nobody copies for it */
-  bool known = odd || (gemm_group_possible(&alone) && problem->gpu->memory_bandwidth > 0);
+  bool known = odd || (gemm_warpgroups_possible(&alone) && problem->gpu->memory_bandwidth > 0);
   if (!known) return;
   double clocks = odd ? odd_clocks(&alone, m, bounded, bytes) : tiles_clocks(&alone, true, m, bounded);
   if (clocks < 0)

@@ -33,7 +33,7 @@ bool propose_product_key(const Problem *asked, TunedEntry *key)
   if (!tuned_gemm_key(&problem, key) || !symbolic_is_constant(gemm_of(problem.op)->m, &key->m) ||
       key->m < 1 || key->n < 1 || key->k < 1 || key->batches < 1)
     return false;
-  if (!gemm_group_possible(&problem) && !gemm_warp_possible(&problem)) return false;
+  if (!gemm_warpgroups_possible(&problem) && !gemm_warp_possible(&problem)) return false;
   gemm_range(key->m, &key->least, &key->most);
   return true;
 }
@@ -44,13 +44,13 @@ GArray *propose_product(const Problem *asked, const TunedEntry *key)
   turn(&problem);
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   chooser->problem = &problem;
-  bool group = gemm_group_possible(&problem);
+  bool warpgroups = gemm_warpgroups_possible(&problem);
   GArray *proposals = g_array_new(FALSE, FALSE, sizeof(Proposal));
-  PricedCandidate first = {.candidate = gemm_best_candidate(chooser, group, key->m, true)};
+  PricedCandidate first = {.candidate = gemm_best_candidate(chooser, warpgroups, key->m, true)};
   first.cost = gemm_candidate_cost(&problem, &first.candidate, key->m);
   Proposal chosen = proposal_of(&problem, &first);
   g_array_append_val(proposals, chosen);
-  g_autoptr(GArray) space = tuned_gemm_space(&problem, group, key->m, true);
+  g_autoptr(GArray) space = tuned_gemm_space(&problem, warpgroups, key->m, true);
   for (unsigned i = 0; i < space->len; i++) {
     Proposal proposal = proposal_of(&problem, &g_array_index(space, PricedCandidate, i));
     if (!same_parameters(&proposal, &chosen)) g_array_append_val(proposals, proposal);

@@ -108,7 +108,7 @@ static void append_thin_tiles(const Problem *problem, GArray *list, int64_t m)
   unsigned n = list->len;
   for (unsigned i = 0; i < n; i++) {
     GemmCandidate candidate = g_array_index(list, PricedCandidate, i).candidate;
-    if (!candidate.group || !gemm_candidate_is_thin(&candidate) || candidate.split_k > 1 ||
+    if (!candidate.warpgroups || !gemm_candidate_is_thin(&candidate) || candidate.split_k > 1 ||
         candidate.slices > 1 || candidate.blocks > 1)
       continue;
     GemmCandidate turns = candidate, resident = candidate;
@@ -146,13 +146,13 @@ static bool append_extras(const Problem *problem, GArray *list)
   return list->len > before;
 }
 
-GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bounded)
+GArray *tuned_gemm_space(const Problem *problem, bool warpgroups, int64_t m, bool bounded)
 {
-  GArray *list = gemm_candidates(problem, group, m, bounded);
+  GArray *list = gemm_candidates(problem, warpgroups, m, bounded);
   append_thin_tiles(problem, list, m);
-  gemm_candidates_measured(problem, group, m, bounded, list);
+  gemm_candidates_measured(problem, warpgroups, m, bounded, list);
   unsigned n = list->len;
-  for (unsigned i = 0; group && gemm_shares_copies(problem->gpu) && i < n; i++) {
+  for (unsigned i = 0; warpgroups && gemm_shares_copies(problem->gpu) && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);
     /* blocks of a pair take tiles below one another: there must be two */
     if (pair.candidate.swapped || pair.candidate.split_k > 1 || pair.candidate.stream_k > 1 ||
@@ -174,14 +174,14 @@ GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bou
 /* By the template that its values are of. */
 static bool read_candidate(const Problem *problem, const TunedEntry *entry, GemmCandidate *candidate)
 {
-  bool group = candidate->group;
+  bool warpgroups = candidate->warpgroups;
   for (const char *const *name = gemm_templates(problem); *name; name++) {
     const Space *space = spaces_of(problem->spaces, *name);
     if (!space) continue;
     Candidate general = candidate_absent(space);
     /* the walk is no candidate's: every one may have another than the model would choose */
     bool read = candidate_read(&general, entry, "raster");
-    *candidate = gemm_candidate_from(&general, group);
+    *candidate = gemm_candidate_from(&general, warpgroups);
     if (read && g_str_equal(gemm_candidate_template(problem, candidate), *name)) return true;
   }
   return false;
@@ -201,7 +201,7 @@ static const TunedEntry *find_measured(const Problem *problem, TunedEntry *key, 
   return tuned_database_find(database, key);
 }
 
-bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, GemmCandidate *candidate)
+bool tuned_gemm_find(Chooser *chooser, bool warpgroups, int64_t m, bool bounded, GemmCandidate *candidate)
 {
   TunedEntry key;
   bool lighter;
@@ -215,8 +215,8 @@ bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, Gemm
   const TunedEntry *entry = find_measured(chooser->problem, &key, &lighter);
   if (!entry) return false;
   g_autofree char *text = tuned_parameters_text(entry);
-  g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, group, m, bounded);
-  GemmCandidate wanted = {.group = group};
+  g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, warpgroups, m, bounded);
+  GemmCandidate wanted = {.warpgroups = warpgroups};
   if (!read_candidate(chooser->problem, entry, &wanted) || !gemm_candidate_listed(space, &wanted)) {
     choose_note(chooser, "M = %-6d tuned: %s is not legal here, so the model decides", (int)m, text);
     return false;

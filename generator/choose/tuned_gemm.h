@@ -9,7 +9,7 @@
 bool tuned_gemm_key(const Problem *problem, TunedEntry *key);
 /* Every candidate worth measuring for m rows, PricedCandidate, cheapest first: what gemm_candidates()
  * enumerates, and that in clusters where the GPU has them. The caller owns the array. */
-GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bounded);
+GArray *tuned_gemm_space(const Problem *problem, bool warpgroups, int64_t m, bool bounded);
 /* The measured choice for m rows, if the options bring a database that has one and it is legal; notes what
  * was found. */
-bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, GemmCandidate *candidate);
+bool tuned_gemm_find(Chooser *chooser, bool warpgroups, int64_t m, bool bounded, GemmCandidate *candidate);

@@ -49,11 +49,11 @@ typedef struct Choice {
       *aligned; /* tensors of which more is known than the graph says; of one the first counts */
   bool
       bytes; /* 8-bit floats are read and written as bytes, which steps convert: the GPU has no instruction */
-  bool group;   /* GEMM: by TMA copies and warpgroup MMAs */
-  bool keep_a;  /* GEMM: A is to stay in L2 while B streams through it */
-  bool exact;   /* dry runs of it count registers, too: all passes are run, of a kernel that is verified */
-  bool alone;   /* it gains nothing from starting while the launch before it runs */
-  bool overlap; /* other launches of the plan may run beside it */
+  bool warpgroups; /* GEMM: by TMA copies and warpgroup MMAs */
+  bool keep_a;     /* GEMM: A is to stay in L2 while B streams through it */
+  bool exact;      /* dry runs of it count registers, too: all passes are run, of a kernel that is verified */
+  bool alone;      /* it gains nothing from starting while the launch before it runs */
+  bool overlap;    /* other launches of the plan may run beside it */
   unsigned kernel_of; /* position of the variant whose kernel it launches: its own, or an earlier one */
   unsigned vector;    /* ELEMENTWISE: outputs a thread takes at once */
   bool ragged;        /* of a row; the last of a row may be fewer, and inputs lie anywhere */

@@ -44,10 +44,10 @@ static void check_bounds(const Trial *trial, const Problem *problem, const GemmC
                          const DrySummary *summary)
 {
   unsigned least = gemm_least_shared(problem, candidate), staging = gemm_least_staging(problem, candidate);
-  bool staged = candidate->group && !candidate->once && !summary->direct_stores && candidate->stages > 2;
+  bool staged = candidate->warpgroups && !candidate->once && !summary->direct_stores && candidate->stages > 2;
   if (!staged) staging = 0; /* results lie in the ring's slots, or go straight from registers */
-  unsigned sums = candidate->group ? gemm_least_sums(problem, candidate) : 0,
-           registers = candidate->group ? gemm_most_registers(trial->gpu, candidate) : G_MAXUINT;
+  unsigned sums = candidate->warpgroups ? gemm_least_sums(problem, candidate) : 0,
+           registers = candidate->warpgroups ? gemm_most_registers(trial->gpu, candidate) : G_MAXUINT;
   if (least + staging <= summary->shared_bytes && sums <= summary->sums && registers >= summary->registers)
     return;
   fail_msg(
@@ -81,7 +81,7 @@ static void check_ruled_out(Trial *trial, const Problem *problem)
   for (unsigned i = 0; i < G_N_ELEMENTS(rows); i++)
     for (unsigned bn = 32; bn <= 256; bn += 32)
       for (unsigned more = 0; more < 4; more++) {
-        GemmCandidate tile = {.group = true,
+        GemmCandidate tile = {.warpgroups = true,
                               .bm = rows[i],
                               .bn = bn,
                               .pingpong = 1,
@@ -105,7 +105,7 @@ static void check_ruled_out(Trial *trial, const Problem *problem)
 static void check_product(Trial *trial, const Problem *problem, int64_t m, bool bounded)
 {
   GError *error = NULL;
-  bool group = gemm_group_possible(problem);
+  bool group = gemm_warpgroups_possible(problem);
   Choice fast = {0};
   if (!gemm_require_fast(problem, &fast, group)) return;
   g_autoptr(GArray) list = gemm_candidates(problem, group, m, bounded);
@@ -130,7 +130,7 @@ static void check_product(Trial *trial, const Problem *problem, int64_t m, bool 
     fail_msg("%s: %ux%u with %.0f clocks was chosen, the passes take one of %.0f", trial->name, chosen.bm,
              chosen.bn, clocks, best);
   assert_true(asked <= DRY_RUNS_MOST);
-  if (group && gemm_group_reads(problem, gemm_of(problem->op)) && !gemm_of(problem->op)->dual)
+  if (group && gemm_warpgroups_read(problem, gemm_of(problem->op)) && !gemm_of(problem->op)->dual)
     check_ruled_out(trial, problem);
   trial->products++;
 }
@@ -144,7 +144,7 @@ static void check_operator(Trial *trial, const FusedOperator *op)
   bool known = symbolic_is_constant(gemm_of(op)->m, &m);
   if (!known) m = MIN(open, choose_maximum(&problem, gemm_of(op)->m));
   problem.memo = gemm_memo_new(&problem);
-  if (m > 0 && (gemm_group_possible(&problem) || gemm_warp_possible(&problem)))
+  if (m > 0 && (gemm_warpgroups_possible(&problem) || gemm_warp_possible(&problem)))
     check_product(trial, &problem, m, true);
   gemm_memo_free(problem.memo);
   arena_free(arena);

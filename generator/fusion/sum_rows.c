@@ -1,5 +1,5 @@
-/* Rewrite sum_rows: sums over the rows of a matrix, beside operators of its rows. The kernel of these keeps a sum of each column over
- * SUMMED_ROWS rows, which it takes one after the other, and a row kernel adds these up, in their order: nobody reads the matrix again.
+/* Rewrite sum_rows: sums over all rows of a tensor, of each column, beside operators of its rows. The kernel of these keeps a sum of each column over
+ * SUMMED_ROWS rows, which it takes one after the other, and a row kernel adds these up, in their order: nobody reads the tensor again.
  *
  *   dx = gradient of a norm (x, dy, g)   dg = ReduceSum(dy * normalised(x), 0)    becomes
  *   dx, P = the same, with sums of so many rows each     dg = ReduceSum(P, 0) */
@@ -17,24 +17,36 @@ typedef struct {
 static bool is_sum(const Group *group)
 {
   const GraphNode *anchor = group->anchor;
-  return !group->absorbed && group_is_row(group) && !group->mean_of && anchor->op->id == ONNX_ReduceSum &&
-         anchor->axes == 1 && anchor->inputs[0]->rank == 2 &&
-         program_compute(anchor->inputs[0]->type) == NUMBER_F32 && !program_sums_rows(anchor);
+  if (group->absorbed || !group_is_row(group) || group->mean_of || anchor->op->id != ONNX_ReduceSum)
+    return false;
+  const GraphTensor *source = anchor->inputs[0];
+  /* what adds up the parts, which are a matrix, has no more dimensions than that */
+  return source->rank >= 2 && anchor->axes == (1u << (source->rank - 1)) - 1 &&
+         (source->rank == 2 || anchor->outputs[0]->rank == 1) &&
+         program_compute(source->type) == NUMBER_F32 && !program_sums_rows(anchor);
+}
+
+static const Symbolic *rows_of(const Fuser *fuser, const GraphTensor *source)
+{
+  const Symbolic *rows = source->shape[0];
+  for (unsigned d = 1; d + 1 < source->rank; d++)
+    rows = symbolic_mul(fuser->arena, rows, source->shape[d]);
+  return rows;
 }
 
 static bool has_many_rows(const Fuser *fuser, const GraphTensor *source)
 {
   int64_t least, most;
-  symbolic_range(source->shape[0], &fuser->graph->facts, &least, &most);
+  symbolic_range(rows_of(fuser, source), &fuser->graph->facts, &least, &most);
   return most >= (int64_t)FEW_SUMS * SUMMED_ROWS;
 }
 
-/* Operators of the rows of as large a matrix. */
+/* Operators of the rows of as large a tensor. */
 static bool are_rows(const Group *group, const GraphTensor *source)
 {
   const GraphNode *anchor = group->anchor;
-  return !group->absorbed && group_is_row(group) && !group->mean_of && anchor->axes == 2 &&
-         graph_same_shape(anchor->inputs[0], source);
+  return !group->absorbed && group_is_row(group) && !group->mean_of &&
+         anchor->axes == 1u << (source->rank - 1) && graph_same_shape(anchor->inputs[0], source);
 }
 
 static bool is_of(const Summing *at, const GraphNode *producer, const Group *group)
@@ -43,7 +55,7 @@ static bool is_of(const Summing *at, const GraphNode *producer, const Group *gro
 }
 
 /* What the sum is computed from is what the rows' kernel has or reads, and tensors of the graph. *shared: some of it is as large as the
- * matrix. */
+ * tensor. */
 static bool reads_rows(const Summing *at, const GraphNode *node, bool *shared)
 {
   const GraphTensor *source = at->sums->anchor->inputs[0];
@@ -82,23 +94,19 @@ static GraphTensor *new_parts(Summing *at)
   const GraphNode *anchor = at->sums->anchor;
   const GraphTensor *source = anchor->inputs[0];
   const Symbolic *rows = symbolic_constant(fuser->arena, SUMMED_ROWS),
-                 *shape[] = {symbolic_ceil_div(fuser->arena, source->shape[0], rows), source->shape[1]};
+                 *shape[] = {symbolic_ceil_div(fuser->arena, rows_of(fuser, source), rows),
+                             source->shape[source->rank - 1]};
   const char *name = arena_printf(fuser->arena, "%s.sums%u", source->name, fuser->tensors->len);
   GraphTensor *tensor = fuser_new_tensor(fuser, name, NUMBER_F32, anchor->mark, shape, 2);
   tensor->align = PARTS_ALIGN;
   return tensor;
 }
 
-static void index_again(Fuser *fuser)
-{
-  fuser_unindex(fuser);
-  fuser_index(fuser);
-}
-
 static void take_sum(Summing *at)
 {
   Fuser *fuser = at->fuser;
   GraphNode *anchor = at->sums->anchor, *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
+  fuser_unindex(fuser); /* a tensor joins, and then the node */
   GraphTensor *parts = new_parts(at), *source = anchor->inputs[0];
   node->name = "";
   node->inputs = arena_new_array(fuser->arena, GraphTensor *, 1);
@@ -108,7 +116,7 @@ static void take_sum(Summing *at)
   node->n_inputs = node->n_outputs = 1;
   node->index = fuser->nodes->len;
   parts->producer = node;
-  index_again(fuser); /* a tensor joins, and then the node */
+  fuser_index(fuser);
   bool taken =
       fuser_takes_reduction(fuser, at->rows, at->before, node,
                             arena_printf(fuser->arena, "the sum of `%s` over its rows", source->name));
@@ -127,6 +135,7 @@ static void take_sum(Summing *at)
   fuser_join(fuser, at->rows, node);
   fuser_sort(at->rows->nodes);
   anchor->inputs[0] = parts;
+  anchor->axes = 1;
   fuser_index(fuser);
   fuser_note(fuser,
              "sums of `%s` over each %d rows are kept where %s computes these, a row kernel adds them up",

@@ -28,6 +28,7 @@ static const char *refuse_index(const Binding *binding, const ProgramNode *node,
   /* parts of what is stored, and blocks of elements that share a scale */
   bool parts = node->combines || (node->kind == NODE_READ && blocks);
   if (parts && program_is_quotient(index)) return NULL;
+  if (node->combines && program_divides_place(program, index, program_axes_in(program, index))) return NULL;
   const Symbolic *first = symbolic_substitute(program->arena, index, at_origin, (void *)program);
   if (!symbolic_equals(first, 0)) return "indices begin behind the tensor's first element";
   for (unsigned axis = 0; axis < program->n_axes; axis++)
@@ -259,9 +260,9 @@ static bool add_output(Binding *binding, const ProgramNode *node)
     output.anchor_output = binding->anchor_outputs[value->node][value->result];
   if (node->combines) {
     output.reduction = operator_of_parts(node->reduction);
-    output.by_rows = !program_is_quotient(node->access.at[node->access.tensor->rank - 1].of_axes);
+    output.by_rows = node->access.at[node->access.tensor->rank - 1].of_axes->kind != SYMBOLIC_DIV;
     for (unsigned d = 0; d < node->access.tensor->rank; d++)
-      if (program_is_quotient(node->access.at[d].of_axes))
+      if (node->access.at[d].of_axes->kind == SYMBOLIC_DIV)
         symbolic_is_constant(node->access.at[d].of_axes->b, &output.width);
   }
   fused->outputs[fused->n_outputs++] = output;
@@ -291,16 +292,25 @@ bool bind_lists(Binding *binding)
 
 /* ---- the iteration space ---- */
 
+/* Parts are as far from each other as the elements whose sums they are. */
+static const Symbolic *stride_of_parts(const Program *program, const ProgramNode *node, unsigned axis)
+{
+  for (unsigned d = 0; d < node->access.tensor->rank; d++) {
+    const Symbolic *index = node->access.at[d].of_axes;
+    if (!(program_axes_in(program, index) >> axis & 1)) continue;
+    const Symbolic *step = program_step(program, index->kind == SYMBOLIC_DIV ? index->a : index, axis);
+    return symbolic_mul(program->arena, step, node->access.tensor->strides[d]);
+  }
+  return symbolic_constant(program->arena, 0);
+}
+
 /* Elements from one index of an axis to the next. What has one index is not walked along, but by operands of
  * reductions and by parts of a result, which are laid out by it. */
 static const Symbolic *stride_along(const Program *program, const ProgramNode *node, unsigned axis,
                                     bool laid_out)
 {
   const Symbolic *zero = symbolic_constant(program->arena, 0);
-  if (node->combines)
-    for (unsigned d = 0; d < node->access.tensor->rank; d++)
-      if (program_axes_in(program, node->access.at[d].of_axes) == 1u << axis)
-        return node->access.tensor->strides[d];
+  if (node->combines) return stride_of_parts(program, node, axis);
   if (!laid_out && symbolic_equals(program->axes[axis].extent, 1)) return zero;
   const Symbolic *stride = program_stride(program, &node->access, axis);
   for (unsigned d = 0; !stride && d < node->access.tensor->rank; d++) /* from block to block */

@@ -72,8 +72,9 @@ static void add_chained_axes(ProgramBuilder *at)
 bool program_sums_rows(const GraphNode *node)
 {
   const GraphTensor *source = node->inputs[0], *result = node->outputs[0];
-  return node->op->id == ONNX_ReduceSum && node->axes == 1 && source->rank == 2 && result->rank == 2 &&
-         !symbolic_equals(result->shape[0], 1);
+  bool rows = source->rank >= 2 && node->axes == (1u << (source->rank - 1)) - 1;
+  return node->op->id == ONNX_ReduceSum && rows && result->rank == 2 &&
+         (source->rank > 2 || !symbolic_equals(result->shape[0], 1));
 }
 
 /* Parts of what the node reads are reduced as they are written. */

@@ -30,7 +30,7 @@ typedef struct ProgramGroup {
 /* Does a view of what the node gathers show rows of pages, one page behind the other, by a table of two dimensions? Then both go into
  * a program of two products as an operand (build_pages.c). */
 bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTensor *view);
-/* Does the row operator leave sums over SUMMED_ROWS rows each of a matrix, of every column? Beside operators of whole rows its parts
+/* Does the row operator leave sums over SUMMED_ROWS rows each, of every column? Beside operators of whole rows its parts
  * are summed as they are written. */
 bool program_sums_rows(const GraphNode *node);
 /* Does the product's right operand, a view of what the node widens from 8 bits to 16, tell where its elements and their scales were?

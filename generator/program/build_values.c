@@ -76,15 +76,24 @@ ProgramAccess program_matrix_access(const ProgramBuilder *at, const GraphNode *n
   return access;
 }
 
+/* Of all rows, in all dimensions. */
+static const Symbolic *place_of_row(const ProgramBuilder *at)
+{
+  uint32_t axes = 0;
+  for (unsigned d = 0; d + 1 < at->whole_rank; d++)
+    axes |= 1u << at->whole[d];
+  return program_place_along(at->program, axes);
+}
+
 ProgramAccess program_parts_access(const ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
 {
   ProgramAccess access = program_point_access(at, tensor);
   unsigned row = tensor->rank - 2, column = tensor->rank - 1;
-  bool by_rows = !(node->axes >> column & 1);
+  bool by_rows = !at->product || !(node->axes >> column & 1);
   unsigned many = !at->product ? SUMMED_ROWS : by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
   const Symbolic *width = symbolic_constant(at->program->arena, many);
-  access.at[row].of_axes = index_along(at, at->product ? at->m : at->whole[0]);
-  access.at[column].of_axes = index_along(at, at->product ? at->n : at->whole[1]);
+  access.at[row].of_axes = at->product ? index_along(at, at->m) : place_of_row(at);
+  access.at[column].of_axes = index_along(at, at->product ? at->n : at->whole[at->whole_rank - 1]);
   const Symbolic **parts = &access.at[by_rows ? row : column].of_axes;
   *parts = symbolic_binary(at->program->arena, SYMBOLIC_DIV, *parts, width);
   return access;

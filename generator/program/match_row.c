@@ -5,6 +5,7 @@
 #include "generator/program/row.h"
 
 #define NO_PHASE G_MAXUINT
+#define APART    "sums of columns of rows that are no matrix"
 
 typedef struct {
   Binding *binding;
@@ -26,12 +27,16 @@ static uint32_t columns_of(const Program *program)
 }
 
 /* Sums of columns, of so many rows each. */
-static const char *refuse_sums(const ProgramNode *write)
+static const char *refuse_sums(const RowProgram *rows, const ProgramNode *write)
 {
+  const Program *program = rows->program;
   const ProgramAccess *access = &write->access;
+  uint32_t others = ((1u << program->n_axes) - 1) & ~rows->columns;
   bool sums = write->reduction == REDUCTION_SUM && access->tensor->rank == 2 &&
-              access->tensor->type == NUMBER_F32 && program_is_quotient(access->at[0].of_axes) &&
-              access->at[1].of_axes->kind == SYMBOLIC_SYMBOL;
+              access->tensor->type == NUMBER_F32 &&
+              program_divides_place(program, access->at[0].of_axes, others) &&
+              access->at[1].of_axes->kind == SYMBOLIC_SYMBOL &&
+              program_axes_in(program, access->at[1].of_axes) == rows->columns;
   return sums ? NULL : "parts of its values are combined";
 }
 
@@ -69,7 +74,7 @@ static bool check_nodes(RowProgram *rows)
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     writes |= node->kind == NODE_WRITE;
-    if (node->kind == NODE_WRITE && node->combines && !binding->why) binding->why = refuse_sums(node);
+    if (node->kind == NODE_WRITE && node->combines && !binding->why) binding->why = refuse_sums(rows, node);
     sums += node->kind == NODE_WRITE && node->combines;
     if (node->kind != NODE_REDUCE) continue;
     dots |= node->reduction == REDUCTION_DOT;
@@ -78,8 +83,7 @@ static bool check_nodes(RowProgram *rows)
     if (!binding->why) binding->why = refuse_group(rows, node);
     rows->group = node->axes;
   }
-  if (sums && !binding->why && (rows->group || program->n_axes != 2))
-    binding->why = "sums of columns of rows that are no matrix";
+  if (sums && !binding->why && rows->group) binding->why = APART;
   binding->near = rows->columns && !dots;
   if (!binding->why && !rows->columns) binding->why = "there is no reduction";
   if (!binding->why && !writes) binding->why = "nothing is written";
@@ -252,6 +256,10 @@ static bool settle(RowProgram *rows)
   if (rows->group) stretch_groups(rows, &space, axes, grouped);
   unsigned n_columns = space_merge(program->arena, &space, n_rows, space.rank);
   n_rows = space_merge(program->arena, &space, 0, n_rows);
+  if (row->n_sums && n_rows > 1) {
+    rows->binding->why = APART;
+    return false;
+  }
   if (n_columns > 1) {
     rows->binding->why = "elements of its rows are not evenly spaced";
     return false;

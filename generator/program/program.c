@@ -181,6 +181,12 @@ bool program_is_quotient(const Symbolic *index)
          symbolic_is_constant(index->b, NULL);
 }
 
+bool program_divides_place(const Program *program, const Symbolic *index, uint32_t axes)
+{
+  return index->kind == SYMBOLIC_DIV && symbolic_is_constant(index->b, NULL) &&
+         symbolic_same(index->a, program_place_along(program, axes));
+}
+
 bool program_scaled_operand(const Program *program, const ProgramNode *dot, unsigned operand,
                             ProgramScaled *scaled)
 {

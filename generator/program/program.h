@@ -156,6 +156,8 @@ const Symbolic *program_step(const Program *program, const Symbolic *expression,
 const Symbolic *program_stride(const Program *program, const ProgramAccess *access, unsigned axis);
 /* An axis divided by a number. */
 bool program_is_quotient(const Symbolic *index);
+/* The same of the place along several axes. */
+bool program_divides_place(const Program *program, const Symbolic *index, uint32_t axes);
 /* An operand of a contraction whose elements are multiplied by the scale of their block: x of 8 bits and an f32 scale,
  * whose index along k is k divided by a number. */
 typedef struct ProgramScaled {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sums over the rows of a matrix beside operators of its rows, which keep them: summed_rows.py ADLGEN
+"""Sums over all rows of a tensor beside operators of its rows, which keep them: summed_rows.py ADLGEN
 
 Gradients of norms, and a bias' gradient beside a softmax's, at edges of a block's rows and of its threads' columns: so many launches,
 and right by the reference, on the simulator with all checkers."""
@@ -28,9 +28,9 @@ def check(graph, gpu, rows, launches):
                 sys.exit(f"{graph} {gpu} {r} rows: {ran.stdout} {ran.stderr}")
 
 
-def norm(op, kind, columns):
+def norm(op, kind, columns, *more):
     outputs = ["dx", "dg", "db"][:3 if op == "LayerNormalization" else 2]
-    shapes = {"DY": ["R", columns], "X": ["R", columns], "W": [columns]}
+    shapes = {"DY": ["R", *more, columns], "X": ["R", *more, columns], "W": [columns]}
     return {"name": "gradient", "inputs": {name: {"type": kind, "shape": shape} for name, shape in shapes.items()},
             "nodes": [{"op": op + "Gradient", "domain": "adlgen", "inputs": list(shapes), "outputs": outputs}], "outputs": outputs}
 
@@ -49,4 +49,6 @@ for device in ("h100", "a100"):
             check(norm("LayerNormalization", form, width), device, (1, 33) if wide else (0, 1, 31, 32, 33, 131), 3)
             check(norm("RMSNormalization", form, width), device, (33,) if wide else (1, 65), 2)
         check(softmax(form, width), device, (33,) if wide else (1, 64, 97), 2)
+    check(norm("LayerNormalization", "bf16", 127, 3), device, (0, 1, 11, 33), 3)  # rows of several dimensions, and parts that reach over two of the first
+    check(norm("RMSNormalization", "f32", 33, 2, 5), device, (7,), 2)
 print("sums of columns: right")

@@ -420,6 +420,19 @@ static void apply_cast(const Kernel *kernel, const size_t *at, Value *out, size_
   cast_element(kernel->call, kernel->call->inputs[0], at[0], out, j);
 }
 
+static void apply_bit_cast(const Kernel *kernel, const size_t *at, Value *out, size_t j)
+{
+  const Value *from = kernel->call->inputs[0];
+  float x = from->floats ? (float)from->floats[at[0]] : 0;
+  int32_t bits = from->floats ? 0 : (int32_t)from->integers[at[0]];
+  if (from->floats) memcpy(&bits, &x, sizeof bits);
+  if (!from->floats) memcpy(&x, &bits, sizeof x);
+  if (out->floats)
+    out->floats[j] = x;
+  else
+    out->integers[j] = bits;
+}
+
 /* Word 0 of a block of random words: an index, the key and the block's stream. */
 static void apply_philox(const Kernel *kernel, const size_t *at, Value *out, size_t j)
 {
@@ -509,11 +522,8 @@ static Kernel choose_kernel(const ReferenceCall *call, const Value *out)
   static const struct {
     const char *op;
     void (*apply)(const Kernel *, const size_t *, Value *, size_t);
-  } special[] = {{"Where", apply_where},
-                 {"Philox", apply_philox},
-                 {"Cast", apply_cast},
-                 {"IsNaN", apply_is_nan},
-                 {"IsInf", apply_is_inf}};
+  } special[] = {{"Where", apply_where},      {"Philox", apply_philox}, {"Cast", apply_cast},
+                 {"BitCast", apply_bit_cast}, {"IsNaN", apply_is_nan},  {"IsInf", apply_is_inf}};
   Kernel kernel = {.call = call, .mean = !strcmp(call->op, "Mean"), .compare = find_compare(call->op)};
   for (unsigned i = 0; i < G_N_ELEMENTS(special); i++)
     if (!strcmp(special[i].op, call->op)) kernel.apply = special[i].apply;
@@ -536,8 +546,8 @@ static Kernel choose_kernel(const ReferenceCall *call, const Value *out)
 
 bool reference_is_elementwise(const char *op)
 {
-  static const char *const others[] = {"Where", "Philox", "Cast", "Clip",
-                                       "IsNaN", "IsInf",  "Not",  "BitwiseNot"};
+  static const char *const others[] = {"Where", "Philox", "Cast",       "Clip",   "IsNaN",
+                                       "IsInf", "Not",    "BitwiseNot", "BitCast"};
   for (unsigned i = 0; i < G_N_ELEMENTS(unary_rows); i++)
     if (!strcmp(unary_rows[i].op, op)) return true;
   for (unsigned i = 0; i < G_N_ELEMENTS(fold_rows); i++)

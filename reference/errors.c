@@ -166,7 +166,8 @@ static bool moves_elements(const char *op)
 /* The reference rounds a cast as kernels do. */
 bool reference_rounds(const ReferenceCall *call, const Value *out)
 {
-  return out->floats && !moves_elements(call->op) && strcmp(call->op, "Cast") != 0;
+  return out->floats && !moves_elements(call->op) && strcmp(call->op, "Cast") != 0 &&
+         strcmp(call->op, "BitCast") != 0;
 }
 
 static void add_own(const ReferenceCall *call, const Value *out, double *errors)

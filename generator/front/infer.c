@@ -70,6 +70,19 @@ static bool infer_cast_type(Inference *at, NumberType *type)
                       "%s to %s is not supported", at->node->op->name, number_name(*type));
 }
 
+static bool infer_bit_cast_type(Inference *at, NumberType *type)
+{
+  const GraphNode *node = at->node;
+  *type = (NumberType)graph_attribute(node, "to")->integer;
+  if (number_bits(*type) != number_bits(node->inputs[0]->type))
+    return infer_refuse(at, ERROR_INPUT, &node->mark, "type", NULL, "`%s` of %s has not as many bits as %s",
+                        node->inputs[0]->name, number_name(node->inputs[0]->type), number_name(*type));
+  if (!check_type(at, 0, node->op->types)) return false;
+  return (node->op->types >> *type & 1) ||
+         infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "unsupported-type", NULL,
+                      "%s to %s is not supported", node->op->name, number_name(*type));
+}
+
 /* f32 and tf32 share their storage; together they are f32. */
 static bool unify(NumberType a, NumberType b, NumberType *type)
 {
@@ -223,6 +236,7 @@ static bool infer_type(Inference *at, NumberType *type)
     return true;
   case TYPE_RULE_SELECT: return check_type(at, 0, TYPE_BIT(BOOL)) && one_type(at, 1, type);
   case TYPE_RULE_CAST: return infer_cast_type(at, type);
+  case TYPE_RULE_BIT_CAST: return infer_bit_cast_type(at, type);
   case TYPE_RULE_PRODUCT: return infer_product_type(at, type);
   case TYPE_RULE_GROUPED: return infer_product_type(at, type) && check_type(at, 2, TYPE_BIT(S32));
   case TYPE_RULE_GRADIENT: return infer_gradient_type(at, type);

@@ -75,6 +75,7 @@ typedef enum {
   TYPE_RULE_COMPARE,    /* inputs as above, output bool */
   TYPE_RULE_SELECT,     /* input 0 bool, the others one type, which is the output's */
   TYPE_RULE_CAST,       /* attribute `to` */
+  TYPE_RULE_BIT_CAST,   /* the same, of the types, and of as many bits as the input */
   TYPE_RULE_PRODUCT,    /* as SAME, but s8 or u8 operands give s32, e4m3 and e5m2 f32 */
   TYPE_RULE_GROUPED,    /* inputs 0 and 1 as of PRODUCT, input 2 is s32 */
   TYPE_RULE_SEQUENCES,  /* inputs 0 to 2 one type, the others s32; output 0 likewise, further ones f32 */

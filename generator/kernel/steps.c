@@ -279,6 +279,7 @@ static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr *
   *special = true;
   switch ((unsigned)step->op) {
   case ONNX_Cast: return write_cast(writer, step, operands[0]);
+  case ONNX_BitCast: return emit(writer, OP_BITCAST, step->type, "bits", operands, 1);
   case ONNX_Identity: return operands[0];
   case ONNX_Clip: return write_clip(writer, step, operands);
   case ONNX_Where: return write_where(writer, step, operands);

@@ -300,7 +300,7 @@ def add_pair(graph, row, type_, largest):
             if op == "SoftmaxCrossEntropyLossGradient" and attributes.get("reduction") == "none":
                 inputs = [graph.tensor(type_, [32]), *inputs[1:]]
             parts = 2 if op == "Split" else 1 if op == "BatchNormalization" and row["since"] < 14 else row["outputs"][1] if largest else row["outputs"][0]
-            for to in row["types"] if op == "Cast" else [None]:
+            for to in row["types"] if op in ("Cast", "BitCast") else [None]:
                 graph.add(op, inputs, parts, {**attributes, **({"to": to} if to else {})}, row["domain"])
 
 

@@ -1,30 +1,17 @@
 /* Compression of gradients: the k elements of the largest magnitudes of a whole tensor, exactly, as 4-bit numbers with a scale for each
  * 128, and what is lost, which belongs to the next gradient.
  *
- * The k-th magnitude is found by digits, the highest one first: as bits, magnitudes of floats rise as the floats do. For each value
- * of a digit one pass over the tensor counts the elements that are not below; the digit is the last one that leaves k of them. What
- * is above the magnitude is taken, and of its equals the first ones: two masks in words, which are counted and found by halves. */
+ * The k-th magnitude is found by digits, the highest one first: as bits, magnitudes of floats rise as the floats do. Of the elements
+ * that have the digits found so far the next one is counted, all its values in one pass; it is the largest one that leaves k elements not
+ * below. What is above the magnitude is taken, and of its equals the first ones: a counting sort tells which these are, and
+ * another one where each element that is taken comes to. */
 #include "generator/front/expand_rows.h"
 #include "generator/front/expand_search.h"
 #include <math.h>
 
-#define DIGIT_BITS                                                                                           \
-  3 /* so many thresholds, less one, that a pass counts with: more would compute longer than it loads */
-#define PASS_ROW                                                                                             \
-  8192 /* elements that a block counts; of other numbers what is left over is counted by itself */
-#define BLOCK   128 /* values that share a scale */
-#define LARGEST 7   /* of 4 bits with a sign, as far on both sides */
-
-/* Of the bits of a magnitude. */
-typedef struct Format {
-  unsigned mantissa, exponent;
-} Format;
-
-static Format format_of(NumberType type)
-{
-  bool half = type == NUMBER_F16, brain = type == NUMBER_BF16;
-  return (Format){half ? 10 : brain ? 7 : 23, half ? 5 : 8};
-}
+#define DIGIT_MOST 11  /* bits: so many values a block counts in registers */
+#define BLOCK      128 /* values that share a scale */
+#define LARGEST    7   /* of 4 bits with a sign, as far on both sides */
 
 static GraphTensor *number_f32(Expansion *x, const char *part, double value)
 {
@@ -48,147 +35,112 @@ static GraphTensor *reshape(Expansion *x, const char *part, GraphTensor *of, int
   return expand_reshape(x, part, of, shape, b ? 2 : 1);
 }
 
-static GraphTensor *magnitude(Expansion *x, GraphTensor *key)
-{
-  return expand(x, ONNX_Abs, "magnitude", expand_widened(x, key), NULL);
-}
-
 /* ---- the k-th magnitude ---- */
 
 typedef struct Largest {
   Expansion *x;
-  Format format;
   int64_t n, k;
-  GraphTensor *key;    /* [n] */
-  GraphTensor *powers; /* of 2, by the exponent's bits */
-  GraphTensor *bits;   /* of the threshold so far, s32 [1] */
+  GraphTensor *key;   /* [n] */
+  GraphTensor *bits;  /* of the magnitude, as far as they are found, s32 [1] */
+  GraphTensor *above; /* so many elements have larger ones, s32 [1] */
 } Largest;
 
-static GraphTensor *powers_of(Expansion *x, Format format)
+#define SINGLE_MANTISSA 23
+#define SINGLE_EXPONENT 8
+#define SINGLE_INFINITY 0x7f800000
+
+/* Bits of f32's mantissa that numbers of the type leave 0. */
+static unsigned unused_bits(NumberType type)
 {
-  int64_t n = INT64_C(1) << format.exponent, bias = n / 2 - 1;
-  g_autofree float *power = g_new(float, n);
-  for (int64_t i = 0; i < n; i++)
-    power[i] = ldexpf(1, (int)(MAX(i, 1) - bias));
-  power[n - 1] = INFINITY;
-  return expand_reshape(x, "powers_of", expand_table(x, "exponents", NUMBER_F32, 1, (size_t)n, power),
-                        (const Symbolic *const[]){symbolic_constant(expand_arena(x), n)}, 1);
+  return SINGLE_MANTISSA - (type == NUMBER_F16 ? 10 : type == NUMBER_BF16 ? 7 : SINGLE_MANTISSA);
 }
 
-/* The float of a magnitude's bits, in f32, exactly. */
-static GraphTensor *float_of(const Largest *s, GraphTensor *bits)
-{
-  Expansion *x = s->x;
-  int64_t unit = INT64_C(1) << s->format.mantissa;
-  GraphTensor *exponent = with(x, ONNX_Div, "exponent", bits, unit);
-  GraphTensor *mantissa =
-      expand_cast(x, "mantissa", with(x, ONNX_BitwiseAnd, "mantissa", bits, unit - 1), NUMBER_F32);
-  GraphTensor *fraction =
-      expand(x, ONNX_Mul, "fraction", mantissa, number_f32(x, "unit", 1.0 / (double)unit));
-  GraphTensor *lead = expand_cast(
-      x, "lead", expand(x, ONNX_Less, "normal", expand_number_s32(x, "none", 0), exponent), NUMBER_F32);
-  return expand(x, ONNX_Mul, "threshold", expand(x, ONNX_Add, "fraction", fraction, lead),
-                expand_of_each(x, "power", s->powers, exponent));
-}
-
-/* NaN is not below anything. */
-static GraphTensor *not_below(Expansion *x, GraphTensor *magnitudes, GraphTensor *threshold)
-{
-  return expand(x, ONNX_Not, "reached", expand(x, ONNX_Less, "below", magnitudes, threshold), NULL);
-}
-
-/* How many of a part of the keys, rows of so many, reach each threshold: [thresholds]. */
-static GraphTensor *count_part(const Largest *s, GraphTensor *keys, int64_t rows, int64_t columns,
-                               GraphTensor *thresholds, int64_t n)
+/* Of each element its magnitude as f32 has it, down to the bit `shift` of those that are used; NaN and infinity are one. */
+static GraphTensor *magnitude(const Largest *s, unsigned shift)
 {
   Expansion *x = s->x;
-  ExpandNode all = {ONNX_Concat, "counts", 0, {NULL}, .attributes = {{"axis", 0}}};
-  GraphTensor *size = magnitude(x, reshape(x, "rows", keys, rows, columns)), *joined = NULL;
-  for (int64_t j = 0; j < n && !expand_failed(x); j++) {
-    GraphTensor *reached = expand_cast(
-        x, "ones", not_below(x, size, expand_slice(x, "threshold", thresholds, 0, j, j + 1)), NUMBER_S32);
-    GraphTensor *count =
-        reshape(x, "count", expand_reduce_away(x, ONNX_ReduceSum, "count", reached, 1u << 1), 1, rows);
-    all.inputs[all.n_inputs++] = count;
-    if (all.n_inputs < EXPAND_MAX_INPUTS && j + 1 < n) continue;
-    joined = all.n_inputs > 1 ? expand_node(x, &all) : count;
-    all.inputs[0] = joined;
-    all.n_inputs = 1;
-  }
-  return expand_failed(x) ? NULL : expand_reduce_away(x, ONNX_ReduceSum, "reach", joined, 1u << 1);
+  GraphTensor *size = expand(x, ONNX_Abs, "magnitude", expand_widened(x, s->key), NULL);
+  GraphTensor *bits =
+      expand_node(x, &(ExpandNode){ONNX_BitCast, "magnitude", 1, {size}, .attributes = {{"to", NUMBER_S32}}});
+  bits = with(x, ONNX_Min, "magnitude", bits, SINGLE_INFINITY);
+  shift += unused_bits(s->key->type);
+  return shift ? with(x, ONNX_Div, "magnitude", bits, INT64_C(1) << shift) : bits;
 }
 
-static GraphTensor *count_reaching(const Largest *s, GraphTensor *thresholds, int64_t n)
-{
-  int64_t row = MIN(s->n, PASS_ROW), whole = s->n / row * row;
-  GraphTensor *first = whole == s->n ? s->key : expand_slice(s->x, "whole", s->key, 0, 0, whole);
-  GraphTensor *count = count_part(s, first, whole / row, row, thresholds, n);
-  if (whole == s->n) return count;
-  GraphTensor *rest = expand_slice(s->x, "rest", s->key, 0, whole, s->n);
-  return expand(s->x, ONNX_Add, "reach", count, count_part(s, rest, 1, s->n - whole, thresholds, n));
-}
-
-/* One more digit of the threshold, so many bits from the lowest on. */
+/* One more digit of the magnitude, so many bits from `shift` on. Elements with other digits in front of it have no key. */
 static void find_digit(Largest *s, unsigned shift, unsigned width)
 {
   Expansion *x = s->x;
-  int64_t n = (INT64_C(1) << width) - 1, step = INT64_C(1) << shift,
-          last = ((INT64_C(1) << s->format.exponent) - 1) << s->format.mantissa; /* of infinity */
-  const Symbolic *count = symbolic_constant(expand_arena(x), n);
-  GraphTensor *digit = with(x, ONNX_Add, "digit", expand_index(x, "digit", &count, 1, 0), 1);
-  /* the largest multiples do not matter: they lie behind infinity's bits, which each digit below `limit` does not */
-  GraphTensor *limit = with(x, ONNX_Div, "limit",
-                            expand(x, ONNX_Sub, "limit", expand_number_s32(x, "last", last), s->bits), step);
-  GraphTensor *inside = expand(x, ONNX_Min, "inside", digit, limit);
-  GraphTensor *bits = expand(x, ONNX_Add, "bits", s->bits, with(x, ONNX_Mul, "more", inside, step));
-  GraphTensor *reach = count_reaching(s, float_of(s, bits), n);
-  GraphTensor *enough = expand(x, ONNX_LessOrEqual, "enough", expand_number_s32(x, "k", s->k), reach);
-  enough = expand(x, ONNX_And, "enough", enough, expand(x, ONNX_LessOrEqual, "possible", digit, limit));
+  const Symbolic *n = symbolic_constant(expand_arena(x), s->n);
+  int64_t part, values = INT64_C(1) << width;
+  GraphTensor *key = magnitude(s, shift);
+  if (s->bits) {
+    s->bits = with(x, ONNX_Mul, "bits", s->bits, values);
+    key = expand(x, ONNX_Sub, "digit", key, s->bits);
+  }
+  GraphTensor *tallies = expand_tally_keys(x, reshape(x, "digits", key, s->n, 1), n, values, &part);
+  GraphTensor *count = expand_reduce_away(x, ONNX_ReduceSum, "count", tallies, 1u << 0);
+  GraphTensor *reach = expand_node(x, &(ExpandNode){ONNX_CumSum,
+                                                    "reach",
+                                                    2,
+                                                    {count, expand_number_s32(x, "axis", 0)},
+                                                    .attributes = {{"exclusive", 0}, {"reverse", 1}}});
+  if (s->above) reach = expand(x, ONNX_Add, "reach", reach, s->above);
+  GraphTensor *enough = expand(x, ONNX_GreaterOrEqual, "enough", reach, expand_number_s32(x, "k", s->k));
   GraphTensor *found =
-      expand_reduce(x, ONNX_ReduceSum, "digits", expand_cast(x, "enough", enough, NUMBER_S32), 1u << 0);
-  s->bits = expand(x, ONNX_Add, "bits", s->bits, with(x, ONNX_Mul, "found", found, step));
+      expand_reduce(x, ONNX_ReduceSum, "found", expand_cast(x, "enough", enough, NUMBER_S32), 1u << 0);
+  GraphTensor *more = where(x, "more", enough, expand_number_s32(x, "none", 0), count);
+  more = expand_reduce(x, ONNX_ReduceSum, "more", more, 1u << 0);
+  found = with(x, ONNX_Sub, "found", found, 1);
+  s->bits = s->bits ? expand(x, ONNX_Add, "bits", s->bits, found) : found;
+  s->above = s->above ? expand(x, ONNX_Add, "above", s->above, more) : more;
 }
 
-static GraphTensor *find_threshold(Largest *s)
+static void find_magnitude(Largest *s)
 {
-  unsigned bits = s->format.mantissa + s->format.exponent, width = DIGIT_BITS + bits % DIGIT_BITS;
-  int32_t zero = 0;
-  s->powers = powers_of(s->x, s->format);
-  s->bits = reshape(s->x, "bits", expand_table(s->x, "no_bits", NUMBER_S32, 1, 1, &zero), 1, 0);
-  while (bits && !expand_failed(s->x)) {
+  unsigned bits = SINGLE_EXPONENT + SINGLE_MANTISSA - unused_bits(s->key->type),
+           digits = (bits + DIGIT_MOST - 1) / DIGIT_MOST;
+  for (; digits && !expand_failed(s->x); digits--) {
+    unsigned width = (bits + digits - 1) / digits;
     bits -= width;
     find_digit(s, bits, width);
-    width = DIGIT_BITS;
   }
-  return float_of(s, s->bits);
 }
 
-/* Elements above the threshold, and so many of its equals that there are k. */
-static void select_largest(Largest *s, Selection *selection)
+/* ---- the elements that are taken ---- */
+
+/* In their order. */
+typedef struct Taken {
+  GraphTensor *place; /* of each element among them, -1: it is none, s32 [n] */
+  GraphTensor *order; /* the element at each place, s32 [n]; behind all of them -1 */
+} Taken;
+
+/* Places of the elements that a mask names. */
+static GraphTensor *place_some(const Largest *s, GraphTensor *mask, GraphTensor **further, unsigned n_further)
 {
   Expansion *x = s->x;
-  const Symbolic *n = symbolic_constant(expand_arena(x), s->n);
-  GraphTensor *threshold = find_threshold(s), *size = magnitude(x, s->key);
+  GraphTensor *key = where(x, "key", mask, expand_number_s32(x, "some", 0), expand_number_s32(x, "none", -1));
+  GraphTensor *place = expand_place_keys(x, reshape(x, "keys", key, s->n, 1),
+                                         symbolic_constant(expand_arena(x), s->n), 1, 1, further, n_further);
+  return reshape(x, "place", place, s->n, 0);
+}
+
+/* Elements above the magnitude, and so many of its equals that there are k. */
+static void take_largest(Largest *s, Taken *taken)
+{
+  Expansion *x = s->x;
+  GraphTensor *further[2] = {NULL};
+  find_magnitude(s);
   if (expand_failed(x)) return;
-  Selection above, equal;
-  expand_select_layout(x, n, &above);
-  equal = *selection = above;
-  GraphTensor *reached = not_below(x, size, threshold);
-  /* of infinity and NaN, which are one magnitude, all are equals */
-  GraphTensor *finite = expand(x, ONNX_Less, "finite", threshold, number_f32(x, "infinity", INFINITY));
-  GraphTensor *same =
-      expand(x, ONNX_And, "finite", finite,
-             expand(x, ONNX_Not, "more", expand(x, ONNX_LessOrEqual, "less", size, threshold), NULL));
-  expand_select_count(x, expand_select_words(x, same, &above), &above);
-  expand_select_count(
-      x, expand(x, ONNX_BitwiseXor, "equals", expand_select_words(x, reached, &equal), above.words), &equal);
-  /* the first one that is too many, or behind all */
-  GraphTensor *room = expand(x, ONNX_Sub, "room", expand_number_s32(x, "k", s->k), above.count);
-  GraphTensor *next = expand_selected(x, &equal, room),
-              *some = expand(x, ONNX_Less, "some", room, equal.count);
-  next = where(x, "next", some, next, expand_number_s32(x, "behind", G_MAXINT32));
-  GraphTensor *taken = expand_words_before(x, &equal, equal.words, next);
-  expand_select_count(x, expand(x, ONNX_BitwiseOr, "taken", above.words, taken), selection);
+  GraphTensor *bits = magnitude(s, 0);
+  GraphTensor *rank = place_some(s, expand(x, ONNX_Equal, "equal", bits, s->bits), further, 1);
+  GraphTensor *room = expand(x, ONNX_Sub, "room", expand_number_s32(x, "k", s->k), s->above);
+  GraphTensor *first = expand(x, ONNX_And, "first",
+                              expand(x, ONNX_GreaterOrEqual, "equal", rank, expand_number_s32(x, "none", 0)),
+                              expand(x, ONNX_Less, "first", rank, room));
+  GraphTensor *more = expand(x, ONNX_Less, "more", s->bits, bits);
+  taken->place = place_some(s, expand(x, ONNX_Or, "taken", more, first), further, 2);
+  taken->order = further[1];
 }
 
 /* ---- what the operators share ---- */
@@ -198,7 +150,7 @@ static bool read_count(Expansion *x, const GraphTensor *of, Largest *s)
 {
   int64_t k = graph_attribute(expand_written(x), "k")->integer;
   double share = graph_attribute(expand_written(x), "share")->number;
-  *s = (Largest){.x = x, .format = format_of(of->type), .n = 1};
+  *s = (Largest){.x = x, .n = 1};
   int64_t extent;
   for (unsigned d = 0; d < of->rank; d++) {
     if (!symbolic_is_constant(of->shape[d], &extent)) {
@@ -243,12 +195,12 @@ static GraphTensor *places(Expansion *x, int64_t n)
 void expand_largest_magnitudes(Expansion *x)
 {
   Largest s;
-  Selection selection;
+  Taken taken;
   if (!read_count(x, expand_input(x, 0), &s)) return;
   s.key = flat(x, "flat", expand_input(x, 0), s.n);
-  select_largest(&s, &selection);
+  take_largest(&s, &taken);
   if (expand_failed(x)) return;
-  GraphTensor *index = expand_selected(x, &selection, places(x, s.k));
+  GraphTensor *index = expand_slice(x, "taken", taken.order, 0, 0, s.k);
   expand_give(x, 0, expand_of_each(x, "values", s.key, index));
   expand_give(x, 1, index);
 }
@@ -289,7 +241,7 @@ void expand_compress_gradient(Expansion *x)
 {
   GraphTensor *gradient = expand_input(x, 0), *lost = expand_input(x, 1), *scales = NULL;
   Largest s;
-  Selection selection;
+  Taken chosen;
   if (lost && !graph_same_shape(gradient, lost)) {
     expand_refuse(x, ERROR_INPUT, 1, "shape", NULL, "what was lost has the gradient's shape: `%s`",
                   lost->name);
@@ -299,23 +251,25 @@ void expand_compress_gradient(Expansion *x)
   GraphTensor *sum = expand_widened(x, flat(x, "flat", gradient, s.n));
   if (lost) sum = expand(x, ONNX_Add, "sum", sum, expand_widened(x, flat(x, "lost", lost, s.n)));
   s.key = lost ? expand_cast(x, "key", sum, gradient->type) : flat(x, "flat", gradient, s.n);
-  select_largest(&s, &selection);
+  take_largest(&s, &chosen);
   if (expand_failed(x)) return;
   int64_t blocks = (s.k + BLOCK - 1) / BLOCK, slots = blocks * BLOCK;
-  GraphTensor *slot = places(x, slots), *index = expand_selected(x, &selection, slot);
+  GraphTensor *slot = places(x, slots),
+              *index = expand_of_each(x, "index", chosen.order, with(x, ONNX_Min, "slot", slot, s.k - 1));
   GraphTensor *taken = where(x, "taken", with(x, ONNX_Less, "real", slot, s.k),
                              expand_of_each(x, "taken", sum, index), number_f32(x, "zero", 0));
   GraphTensor *codes = quantize(x, taken, blocks, &scales);
-  expand_give(x, 0, expand_selected(x, &selection, places(x, s.k)));
+  expand_give(x, 0, expand_slice(x, "index", chosen.order, 0, 0, s.k));
   GraphTensor *spread =
       reshape(x, "sent",
               expand(x, ONNX_Mul, "sent",
                      expand_cast(x, "sent", reshape(x, "sent", codes, blocks, BLOCK), NUMBER_F32),
                      reshape(x, "sent_scales", scales, blocks, 1)),
               slots, 0);
-  GraphTensor *element = places(x, s.n), *rank = expand_selected_before(x, &selection, element);
-  GraphTensor *sent = where(x, "given", expand_is_selected(x, &selection, element),
-                            expand_of_each(x, "given", spread, rank), number_f32(x, "zero", 0));
+  GraphTensor *is = with(x, ONNX_GreaterOrEqual, "is", chosen.place, 0);
+  GraphTensor *sent =
+      where(x, "given", is, expand_of_each(x, "given", spread, with(x, ONNX_Max, "rank", chosen.place, 0)),
+            number_f32(x, "zero", 0));
   GraphTensor *rest =
       expand_cast(x, "rest", expand(x, ONNX_Sub, "rest", sum, sent), lost ? lost->type : gradient->type);
   GraphTensor *error =

@@ -162,36 +162,15 @@ void expand_route(Expansion *x)
 
 /* ---- Permute ---- */
 
-/* Up to so many experts a kernel counts choices as it goes: one block all of them or, of more, several, after another kernel has
- * counted those of each part. */
-#define COUNTED_MOST  1024
-#define ALONE_MOST    8192      /* choices: two rounds of a block, for which there is a launch less */
-#define COUNTED_LEAST 2048      /* choices of a part: each block reads what all parts count */
-#define PARTS_MOST    128       /* so there are not many more of them */
-#define LIKELY_MOST   (1 << 19) /* choices, where nothing is known of them */
+#define COUNTED_MOST 1024 /* experts whose choices a kernel counts as it goes */
 
 static void place_by_counts(Expansion *x, GraphTensor *chosen, const Symbolic *choices)
 {
   const GraphNode *node = expand_written(x);
-  GraphTensor *ends[2] = {NULL}, *tallies = NULL;
-  int64_t least, most, part = COUNTED_LEAST, experts = graph_attribute(node, "experts")->integer;
-  symbolic_range(choices, expand_facts(x), &least, &most);
-  for (most = MIN(most, LIKELY_MOST); most / part > PARTS_MOST;)
-    part *= 2;
-  if (!expand_is_at_most(x, choices, ALONE_MOST))
-    tallies = expand_node(
-        x, &(ExpandNode){
-               ONNX_TallyKeys, "tallies", 1, {chosen}, .attributes = {{"experts", experts}, {"part", part}}});
+  GraphTensor *ends[2] = {NULL};
   GraphTensor *place =
-      expand_node(x, &(ExpandNode){ONNX_PlaceKeys,
-                                   "places",
-                                   tallies ? 2 : 1,
-                                   {chosen, tallies},
-                                   .attributes = {{"align", graph_attribute(node, "align")->integer},
-                                                  {"experts", experts},
-                                                  {"part", part}},
-                                   .further = ends,
-                                   .n_further = expand_wants(x, 1) ? 2 : 1});
+      expand_place_keys(x, chosen, choices, graph_attribute(node, "experts")->integer,
+                        graph_attribute(node, "align")->integer, ends, expand_wants(x, 1) ? 2 : 1);
   expand_give(x, 0, ends[0]);
   if (ends[1]) expand_give(x, 1, ends[1]);
   expand_give(x, 2, place);

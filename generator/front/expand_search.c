@@ -1,4 +1,4 @@
-/* Searches by halves, and selections: a mask's bits in words of 32, counted in rows of words. */
+/* Searches by halves, selections (a mask's bits in words of 32, counted in rows of words), and keys in order. */
 #include "generator/front/expand_search.h"
 #include "generator/front/expand_rows.h"
 
@@ -87,33 +87,6 @@ static GraphTensor *count_bits(Expansion *x, GraphTensor *word)
   return right(x, part, with_number(x, ONNX_Mul, part, bytes, 0x01010101), WORD - 8);
 }
 
-/* The lowest `n` bits of each word, n a tensor of 0 to 31. */
-static GraphTensor *lowest(Expansion *x, GraphTensor *word, GraphTensor *n)
-{
-  GraphTensor *above = shift(x, "above", expand_number_s32(x, "one", 1), n, "LEFT");
-  return expand(x, ONNX_BitwiseAnd, "low", word, with_number(x, ONNX_Sub, "low", above, 1));
-}
-
-GraphTensor *expand_words_before(Expansion *x, const Selection *s, GraphTensor *words, GraphTensor *element)
-{
-  const Symbolic *all = symbolic_mul(expand_arena(x), s->rows, symbolic_constant(expand_arena(x), s->row));
-  GraphTensor *own = expand_index(x, "word", &all, 1, 0), *at = with_number(x, ONNX_Div, "at", element, WORD);
-  GraphTensor *part = lowest(x, words, with_number(x, ONNX_BitwiseAnd, "bit", element, WORD - 1));
-  GraphTensor *none = expand_number_s32(x, "none", 0);
-  part = expand_node(
-      x, &(ExpandNode){ONNX_Where, "part", 3, {expand(x, ONNX_Equal, "cut", own, at), part, none}});
-  return expand_node(
-      x, &(ExpandNode){ONNX_Where, "front", 3, {expand(x, ONNX_Less, "whole", own, at), words, part}});
-}
-
-GraphTensor *expand_is_selected(Expansion *x, const Selection *s, GraphTensor *element)
-{
-  GraphTensor *word = expand_of_each(x, "bits", s->words, with_number(x, ONNX_Div, "word", element, WORD));
-  GraphTensor *bit = with_number(x, ONNX_BitwiseAnd, "bit", element, WORD - 1);
-  return expand_cast(x, "is", with_number(x, ONNX_BitwiseAnd, "is", shift(x, "is", word, bit, "RIGHT"), 1),
-                     NUMBER_BOOL);
-}
-
 /* The place in the word of the bit in front of which `rank` others are set. */
 static GraphTensor *find_bit(Expansion *x, GraphTensor *word, GraphTensor *rank)
 {
@@ -179,7 +152,7 @@ static GraphTensor *make_words(Expansion *x, GraphTensor *mask, const Selection 
   return known ? padded(x, "words", made, have, want) : made;
 }
 
-void expand_select_layout(Expansion *x, const Symbolic *n, Selection *s)
+static void select_layout(Expansion *x, const Symbolic *n, Selection *s)
 {
   Arena *arena = expand_arena(x);
   int64_t least, most;
@@ -192,7 +165,7 @@ void expand_select_layout(Expansion *x, const Symbolic *n, Selection *s)
                          symbolic_constant(arena, 1));
 }
 
-GraphTensor *expand_select_words(Expansion *x, GraphTensor *mask, const Selection *s)
+static GraphTensor *select_words(Expansion *x, GraphTensor *mask, const Selection *s)
 {
   Arena *arena = expand_arena(x);
   int64_t known;
@@ -202,7 +175,7 @@ GraphTensor *expand_select_words(Expansion *x, GraphTensor *mask, const Selectio
   return make_words(x, mask, s, symbolic_is_constant(words, &known) && known ? words : all);
 }
 
-void expand_select_count(Expansion *x, GraphTensor *words, Selection *s)
+static void select_count(Expansion *x, GraphTensor *words, Selection *s)
 {
   Arena *arena = expand_arena(x);
   const Symbolic *row = symbolic_constant(arena, s->row), *all = symbolic_mul(arena, s->rows, row),
@@ -227,8 +200,8 @@ void expand_select_count(Expansion *x, GraphTensor *words, Selection *s)
 
 void expand_select(Expansion *x, GraphTensor *mask, const Symbolic *n, Selection *s)
 {
-  expand_select_layout(x, n, s);
-  expand_select_count(x, expand_select_words(x, mask, s), s);
+  select_layout(x, n, s);
+  select_count(x, select_words(x, mask, s), s);
 }
 
 GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *place)
@@ -256,14 +229,45 @@ GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *plac
   return expand(x, ONNX_Add, "selected", with_number(x, ONNX_Mul, "selected", word, WORD), bit);
 }
 
-GraphTensor *expand_selected_before(Expansion *x, const Selection *s, GraphTensor *element)
+/* ---- keys in order ---- */
+
+/* A kernel counts keys as it goes: one block all of them or, of more, several, after another kernel has counted those of each
+ * part. */
+#define ALONE_MOST    8192      /* keys: two rounds of a block, for which there is a launch less */
+#define COUNTED_LEAST 2048      /* keys of a part: each block reads what all parts count */
+#define PARTS_MOST    128       /* so there are not many more of them */
+#define LIKELY_MOST   (1 << 19) /* keys, where nothing is known of them */
+
+static int64_t part_of_keys(Expansion *x, const Symbolic *n)
 {
-  GraphTensor *word = with_number(x, ONNX_Div, "word", element, WORD);
-  GraphTensor *bits = lowest(x, expand_of_each(x, "bits", s->words, word),
-                             with_number(x, ONNX_BitwiseAnd, "bit", element, WORD - 1));
-  GraphTensor *sum =
-      expand(x, ONNX_Add, "before", expand_of_each(x, "before", s->before, word), count_bits(x, bits));
-  if (!s->begin) return sum;
-  GraphTensor *row = with_number(x, ONNX_Div, "row", word, s->row);
-  return expand(x, ONNX_Add, "before", sum, expand_of_each(x, "begin", s->begin, row));
+  int64_t least, most, known, part = COUNTED_LEAST;
+  symbolic_range(n, expand_facts(x), &least, &most);
+  if (!symbolic_is_constant(n, &known)) most = MIN(most, LIKELY_MOST);
+  while (most / part > PARTS_MOST)
+    part *= 2;
+  return part;
+}
+
+GraphTensor *expand_tally_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
+                               int64_t *part)
+{
+  *part = part_of_keys(x, n);
+  return expand_node(
+      x, &(ExpandNode){
+             ONNX_TallyKeys, "tallies", 1, {keys}, .attributes = {{"experts", bins}, {"part", *part}}});
+}
+
+GraphTensor *expand_place_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
+                               int64_t align, GraphTensor **further, unsigned n_further)
+{
+  int64_t part = part_of_keys(x, n);
+  GraphTensor *tallies =
+      expand_is_at_most(x, n, ALONE_MOST) ? NULL : expand_tally_keys(x, keys, n, bins, &part);
+  return expand_node(x, &(ExpandNode){ONNX_PlaceKeys,
+                                      "places",
+                                      tallies ? 2 : 1,
+                                      {keys, tallies},
+                                      .attributes = {{"align", align}, {"experts", bins}, {"part", part}},
+                                      .further = further,
+                                      .n_further = n_further});
 }

@@ -1,4 +1,4 @@
-/* What bodies of functions share that look for elements of lists: Permute, NonZero, the compression of gradients. */
+/* What bodies of functions share that look for elements of lists, or put them in order: Permute, NonZero, the compression of gradients. */
 #pragma once
 #include "generator/front/expand.h"
 
@@ -38,16 +38,14 @@ typedef struct Selection {
 
 /* mask: bool, [n]. n is at most 2^31 - 1. */
 void expand_select(Expansion *x, GraphTensor *mask, const Symbolic *n, Selection *selection);
-/* Its steps: how the words of a list lie; words of a mask (several may be computed of one list, and combined); what is counted. */
-void expand_select_layout(Expansion *x, const Symbolic *n, Selection *selection);
-GraphTensor *expand_select_words(Expansion *x, GraphTensor *mask, const Selection *selection);
-void expand_select_count(Expansion *x, GraphTensor *words, Selection *selection);
-/* Words of the elements in front of one, of which there is one (s32, rank 0). */
-GraphTensor *expand_words_before(Expansion *x, const Selection *selection, GraphTensor *words,
-                                 GraphTensor *element);
-/* bool, of these elements. */
-GraphTensor *expand_is_selected(Expansion *x, const Selection *selection, GraphTensor *element);
 /* Which element comes to each of these places, s32; any where the place is none of the first `count`. */
 GraphTensor *expand_selected(Expansion *x, const Selection *selection, GraphTensor *place);
-/* So many of the selected stand in front of these elements, s32. */
-GraphTensor *expand_selected_before(Expansion *x, const Selection *selection, GraphTensor *element);
+
+/* Keys in order, by TallyKeys and PlaceKeys: `keys` [tokens, choices], `n` of them, each from 0 to `bins` - 1, others are none. */
+
+/* How often each key is among each part of the keys, s32 [parts, bins]; *part: elements of one. */
+GraphTensor *expand_tally_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
+                               int64_t *part);
+/* The row of each key; further results as PlaceKeys has them, one or two. One block does all of few. */
+GraphTensor *expand_place_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
+                               int64_t align, GraphTensor **further, unsigned n_further);

@@ -175,7 +175,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
     choice_set_int(choice, "ending", attention->sequences.ending);
   }
   if (range > RANGE_BOUNDED) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
-  choice_set_float(choice, "scale", attention->score.kind == OPERAND_STEP ? G_LN2 : attention->scale);
+  choice_set_float(choice, "scale", attention_scales_steps(attention) ? G_LN2 : attention->scale);
   choice->stages = (unsigned)candidate_int(tile, "stages");
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
                                    (int)candidate_int(tile, "keys"));

@@ -3,7 +3,8 @@
  *
  *   scores  = scale Q K^T             [B, Hkv, G, rows, keys], or without G where each head has keys of its own
  *   capped  = softcap tanh(scores / softcap)
- *   biased  = capped + mask, or -infinity where a truth value, the diagonal, a window or a length says so
+ *   leant   = capped + slope of the head * (key - row), in f32 (ALiBi: Press et al., 2022)
+ *   biased  = leant + mask, or -infinity where a truth value, the diagonal, a window or a length says so
  *   weights = Softmax(biased)         rows that see nothing: 0
  *   Y       = weights V
  *
@@ -12,7 +13,7 @@
 #include "generator/front/expand_scores.h"
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST, SLOPES };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES, SUMS };
 typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* qk_matmul_output_mode */
 
@@ -221,16 +222,29 @@ static GraphTensor *result(Attention *at, GraphTensor *tensor)
 
 /* ---- scores ---- */
 
-static GraphTensor *product(Attention *at, GraphTensor *q, GraphTensor *k)
+static double scale_of(const Attention *at)
 {
   const GraphAttribute *given = graph_attribute(at->node, "scale");
-  int64_t depth = 0;
+  int64_t depth = 1;
+  symbolic_is_constant(at->depth, &depth);
+  return given->given ? given->number : 1 / sqrt((double)depth);
+}
+
+/* The factor of scores goes behind what leans them if nothing between wants it: it costs nothing there. */
+static bool scales_last(const Attention *at)
+{
+  return expand_input(at->x, SLOPES) && !expand_wants(at->x, SCORES) && scale_of(at) > 0 &&
+         graph_attribute(at->node, "softcap")->number == 0;
+}
+
+static GraphTensor *product(Attention *at, GraphTensor *q, GraphTensor *k)
+{
   if (expand_failed(at->x)) return NULL;
-  if (!given->given && !symbolic_is_constant(at->depth, &depth))
+  if (!graph_attribute(at->node, "scale")->given && !symbolic_is_constant(at->depth, NULL))
     expand_refuse(at->x, ERROR_UNSUPPORTED, Q, "shape",
                   "give the attribute `scale`, or bind the symbol: --dim",
                   "heads of symbolic size without the attribute `scale` are not supported");
-  double scale = given->given ? given->number : 1 / sqrt((double)depth);
+  double scale = scales_last(at) ? 1 : scale_of(at);
   return expand_node(
       at->x, &(ExpandNode){ONNX_MatMul, "scores", 2, {q, k}, .attributes = {{"alpha", .number = scale}}});
 }
@@ -243,6 +257,65 @@ static GraphTensor *capped(Attention *at, GraphTensor *scores)
   if (most == 0 || expand_failed(at->x)) return scores;
   GraphTensor *angle;
   return expand_scores_capped(&at->scores, scores, most, &angle);
+}
+
+/* One number for each head, or one for all, beside scores: in f32, `behind` dimensions in front of their last. */
+static GraphTensor *of_heads(Attention *at, unsigned input, const char *what, unsigned behind)
+{
+  GraphTensor *tensor = expand_input(at->x, input);
+  if (tensor->rank > 1 || (tensor->rank == 1 && !symbolic_same(tensor->shape[0], at->scores.q_heads))) {
+    expand_refuse(at->x, ERROR_INPUT, input, "shape", NULL,
+                  "a %s is one number for each head of queries, or one number: not `%s`", what, tensor->name);
+    return NULL;
+  }
+  tensor = expand_cast(at->x, what, tensor, NUMBER_F32);
+  if (!tensor || !tensor->rank) return tensor;
+  const Symbolic *shape[4];
+  unsigned n = 0;
+  shape[n++] = at->scores.grouped ? at->scores.kv_heads : at->scores.q_heads;
+  if (at->scores.grouped) shape[n++] = at->scores.group;
+  while (behind--)
+    shape[n++] = number(at, 1);
+  return expand_reshape(at->x, what, tensor, shape, n);
+}
+
+/* An index of scores. */
+static GraphTensor *place(Attention *at, const char *part, GraphTensor *scores, int64_t axis)
+{
+  return expand_node(at->x,
+                     &(ExpandNode){ONNX_IndexAlong, part, 1, {scores}, .attributes = {{"axis", axis}}});
+}
+
+/* The row's place among the keys, as an integer beside scores: behind a cache, or so that the last one stands at the last key. */
+static GraphTensor *own_key(Attention *at, GraphTensor *scores)
+{
+  const char part[] = "row";
+  GraphTensor *row = expand_cast(at->x, part, place(at, part, scores, -2), NUMBER_S64);
+  GraphTensor *first = expand_input(at->x, FIRST), *lengths = expand_input(at->x, LENGTHS);
+  if (at->past) return expand(at->x, ONNX_Add, part, row, expand_known(at->x, part, &at->past, 1, 0));
+  if (!first && !lengths) return row;
+  const Symbolic *one = number(at, 1), *shape[] = {at->scores.batch, one, one, one, one};
+  GraphTensor *front =
+      expand_reshape(at->x, part, first ? first : lengths, shape, at->scores.grouped ? 5 : 4);
+  row = expand(at->x, ONNX_Add, part, expand_cast(at->x, part, row, front->type), front);
+  if (first || expand_failed(at->x)) return row;
+  row = expand_cast(at->x, part, row, NUMBER_S64);
+  return expand(at->x, ONNX_Sub, part, row, expand_known(at->x, part, &at->scores.rows, 1, 0));
+}
+
+/* Scores that lean by head, by a bias of which nothing is written. Distances are exact up to 2^24. */
+static GraphTensor *leant(Attention *at, GraphTensor *scores)
+{
+  if (!expand_input(at->x, SLOPES) || expand_failed(at->x)) return scores;
+  const char part[] = "lean";
+  GraphTensor *slopes = of_heads(at, SLOPES, "slope", 2);
+  GraphTensor *scale = expand_number(at->x, "scale", NUMBER_F32, scale_of(at));
+  GraphTensor *key = expand_cast(at->x, "key", place(at, "key", scores, -1), NUMBER_F32),
+              *row = expand_cast(at->x, "row", own_key(at, scores), NUMBER_F32);
+  if (scales_last(at)) slopes = expand(at->x, ONNX_Div, "slope", slopes, scale);
+  GraphTensor *bias = expand(at->x, ONNX_Mul, part, expand(at->x, ONNX_Sub, "distance", key, row), slopes);
+  scores = expand(at->x, ONNX_Add, part, expand_cast(at->x, "wide", scores, NUMBER_F32), bias);
+  return scales_last(at) ? expand(at->x, ONNX_Mul, part, scores, scale) : scores;
 }
 
 /* ---- masks ---- */
@@ -341,7 +414,7 @@ static GraphTensor *weights(Attention *at, GraphTensor *scores)
                            {at->precise},
                            .attributes = {{"axis", -1},
                                           {"masked_rows", .text = may_see_nothing(at) ? "zero" : "nan"}}});
-  return expand_cast(at->x, "weights", rows, type);
+  return expand_cast(at->x, "weights", rows, expand_input(at->x, V)->type);
 }
 
 /* ---- the whole ---- */
@@ -384,29 +457,14 @@ static GraphTensor *log_sums(Attention *at)
   return expand_cast(at->x, "sums", sums, NUMBER_F32);
 }
 
-/* One score for each head, or one for all. */
-static GraphTensor *sink_of(Attention *at)
-{
-  GraphTensor *sink = expand_input(at->x, SINK);
-  if (sink->rank > 1 || (sink->rank == 1 && !symbolic_same(sink->shape[0], at->scores.q_heads))) {
-    expand_refuse(at->x, ERROR_INPUT, SINK, "shape", NULL,
-                  "a sink is one score for each head of queries, or one number: not `%s`", sink->name);
-    return NULL;
-  }
-  sink = expand_cast(at->x, "sink", sink, NUMBER_F32);
-  if (!sink || !sink->rank) return sink;
-  const Symbolic *one = number(at, 1), *heads[] = {at->scores.q_heads, one},
-                 *groups[] = {at->scores.kv_heads, at->scores.group, one};
-  return expand_reshape(at->x, "sink", sink, at->scores.grouped ? groups : heads, at->scores.grouped ? 3 : 2);
-}
-
 /* The result beside a sink, which the sums then have too. */
 static GraphTensor *sunk(Attention *at, GraphTensor *y)
 {
   int64_t last = -1;
   if (!expand_input(at->x, SINK) || expand_failed(at->x)) return y;
   at->sums = log_sums(at);
-  GraphTensor *sink = sink_of(at), *above = expand(at->x, ONNX_Sub, "above", at->sums, sink);
+  GraphTensor *sink = of_heads(at, SINK, "sink", 1),
+              *above = expand(at->x, ONNX_Sub, "above", at->sums, sink);
   GraphTensor *share =
       expand(at->x, ONNX_Unsqueeze, "share", expand(at->x, ONNX_Sigmoid, "share", above, NULL),
              expand_integers(at->x, "last", &last, 1));
@@ -428,7 +486,7 @@ void expand_attention(Expansion *x)
   GraphTensor *k = expand_scores_turned(&at->scores, "kt", expand_scores_shared(&at->scores, "k", keys));
   GraphTensor *scores = show(at, SHOW_PRODUCT, product(at, queries(at), k));
   scores = show(at, SHOW_CAPPED, capped(at, scores));
-  scores = show(at, SHOW_BIASED, banded(at, masked(at, scores)));
+  scores = show(at, SHOW_BIASED, banded(at, masked(at, leant(at, scores))));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
   GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, expand_scores_shared(&at->scores, "v", values));
   y = result(at, sunk(at, y));
@@ -438,7 +496,10 @@ void expand_attention(Expansion *x)
                               (const Symbolic *[]){at->scores.batch, at->scores.q_heads, at->scores.rows}, 3);
   if (expand_wants(x, SUMS)) expand_give(x, SUMS, at->sums);
   if (expand_wants(x, SCORES))
-    expand_give(x, SCORES, expand_scores_merge(&at->scores, "shown", at->shown, at->scores.keys));
+    expand_give(x, SCORES,
+                expand_scores_merge(&at->scores, "shown",
+                                    expand_cast(x, "shown", at->shown, expand_input(x, Q)->type),
+                                    at->scores.keys));
   expand_give(x, PRESENT_KEY, keys);
   expand_give(x, PRESENT_VALUE, values);
   expand_give(x, Y, y);

@@ -22,7 +22,8 @@ static bool is_whole(const GraphTensor *tensor)
 /* A node whose values lie over rows and keys as the scores do. */
 static bool is_step(const AttentionPattern *at, const GraphNode *node)
 {
-  bool pointwise = node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Mask;
+  bool pointwise = node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Mask ||
+                   node->op->id == ONNX_IndexAlong;
   return pointwise && graph_same_shape(node->outputs[0], at->softmax->inputs[0]);
 }
 
@@ -182,6 +183,27 @@ static GraphNode *alone(const AttentionPattern *at, const GraphTensor *tensor)
   return own ? node : NULL;
 }
 
+static bool is_number_of_matrix(const GraphTensor *tensor)
+{
+  bool one = !fuser_is_view(tensor);
+  for (unsigned d = 0; one && d < tensor->rank && d < 2; d++)
+    one = symbolic_equals(tensor->shape[tensor->rank - 1 - d], 1);
+  return one;
+}
+
+/* What steps over scores alone take of numbers of batches and heads, elementwise: once a tile it costs nothing. */
+static void take_numbers(AttentionPattern *at)
+{
+  for (unsigned i = at->fuser->live->len; i > 0; i--) { /* readers first */
+    GraphNode *node = at->fuser->live->pdata[i - 1];
+    if (node->op->class_ != OPERATOR_ELEMENTWISE || !is_number_of_matrix(node->outputs[0])) continue;
+    const GPtrArray *readers = at->readers[node->outputs[0]->index];
+    bool taken = alone(at, node->outputs[0]) == node && readers->pdata[0] != at->second &&
+                 readers->pdata[0] != at->first && g_hash_table_contains(at->inside, readers->pdata[0]);
+    if (taken) g_hash_table_add(at->inside, node);
+  }
+}
+
 /* Who gathers pages that the tensor shows; or NULL. */
 static GraphNode *gatherer_of(const AttentionPattern *at, const GraphTensor *tensor)
 {
@@ -277,6 +299,7 @@ static void fuse(AttentionPattern *at)
     return;
   }
   take_widened(at);
+  take_numbers(at);
   Group *group = group_of(at);
   ProgramVerdict verdict;
   bool paged = take_pages(at, &group, &verdict);

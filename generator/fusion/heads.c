@@ -155,7 +155,7 @@ static void group_step(Heads *heads, GraphNode *node)
   bool place = node->op->id == ONNX_Mask; /* its other inputs are numbers */
   for (unsigned i = 0; i < (place ? 1 : node->n_inputs); i++)
     if (node->inputs[i]) node->inputs[i] = grouped_input(heads, node->inputs[i], node);
-  if (node->op->class_ == OPERATOR_ROW) node->axes <<= 1;
+  if (node->op->class_ == OPERATOR_ROW || node->op->id == ONNX_IndexAlong) node->axes <<= 1;
   group_result(heads, node);
 }
 

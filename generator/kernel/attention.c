@@ -182,16 +182,60 @@ static IrExpr *emit(StepScope *scope, IrOpcode code, NumberType element, int64_t
            : ir_emit_value(&scope->builder, code, type, "place", 1, a);
 }
 
+/* 0, 1, .. along a tile's rows (dim 0) or keys (dim 1). */
+static IrExpr *counted(StepScope *scope, unsigned dim, NumberType element)
+{
+  const Place *place = scope->data;
+  int64_t extent[2] = {dim ? 1 : place->rows, dim ? place->columns : 1};
+  IrModule *module = scope->build->module;
+  IrType type = ir_tile(module, element, 2, extent, NULL);
+  IrExpr *number = ir_emit_value(&scope->builder, OP_IOTA, type, "number", 0);
+  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, dim));
+  return number;
+}
+
 /* Of a tile's rows (dim 0) or keys (dim 1): where they are, from `first` on. */
 static IrExpr *numbers(StepScope *scope, unsigned dim, IrExpr *first)
 {
   const Place *place = scope->data;
-  int64_t rows = dim ? 1 : place->rows, columns = dim ? place->columns : 1, extent[2] = {rows, columns};
-  IrModule *module = scope->build->module;
-  IrExpr *number =
-      ir_emit_value(&scope->builder, OP_IOTA, ir_tile(module, NUMBER_S32, 2, extent, NULL), "number", 0);
-  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, dim));
-  return emit(scope, OP_ADD, NUMBER_S32, rows, columns, number, first);
+  int64_t rows = dim ? 1 : place->rows, columns = dim ? place->columns : 1;
+  return emit(scope, OP_ADD, NUMBER_S32, rows, columns, counted(scope, dim, NUMBER_S32), first);
+}
+
+/* A number of 32 bits as a tile of one element. */
+static IrExpr *as_tile(StepScope *scope, IrExpr *number, NumberType element)
+{
+  int64_t one[2] = {1, 1};
+  IrType type = ir_tile(scope->build->module, NUMBER_S32, 2, one, NULL);
+  IrExpr *tile = ir_emit_value(&scope->builder, OP_SPLAT, type, "place", 1, number);
+  return element == NUMBER_S32 ? tile : emit(scope, OP_CAST, element, 1, 1, tile, NULL);
+}
+
+/* Where scores lie, as a step takes it: the number, and multiples of row and key. */
+static IrExpr *place_index(StepScope *scope, unsigned value)
+{
+  const Place *place = scope->data;
+  KernelBuild *build = scope->build;
+  const AttentionIndex *index = &attention_of(build->op)->indices[value];
+  const Symbolic *const steps[] = {index->row, index->key};
+  NumberType element = index->type;
+  IrExpr *sum = as_tile(scope, kernel_dim(build, index->number, "INDEX", NUMBER_S32), element);
+  int64_t extent[2] = {1, 1};
+  for (unsigned d = 0; d < G_N_ELEMENTS(steps); d++) {
+    if (symbolic_equals(steps[d], 0)) continue;
+    int64_t own[2] = {d ? 1 : place->rows, d ? place->columns : 1};
+    IrExpr *first = as_tile(scope, place->at[d ? ATTENTION_KEY : ATTENTION_ROW], element);
+    IrExpr *number = emit(scope, OP_ADD, element, own[0], own[1], counted(scope, d, element), first);
+    if (!symbolic_equals(steps[d], 1)) {
+      IrExpr *step = as_tile(scope, kernel_dim(build, steps[d], "STEP", NUMBER_S32), element);
+      number = emit(scope, OP_MUL, element, own[0], own[1], number, step);
+    }
+    bool lone = extent[0] * extent[1] == 1 && symbolic_equals(index->number, 0);
+    for (unsigned e = 0; e < G_N_ELEMENTS(extent); e++)
+      extent[e] = MAX(extent[e], own[e]);
+    sum = lone ? number : emit(scope, OP_ADD, element, extent[0], extent[1], number, sum);
+  }
+  return sum;
 }
 
 /* What was loaded of a bound, in 32 bits: beyond them nothing changes. */
@@ -234,6 +278,7 @@ static bool write_score(KernelBuild *build)
   scope_open(&scope, build, "score");
   scope.data = &place;
   scope.load = load_input;
+  scope.index = place_index;
   scope.anchor = add_tile(&scope, "product", place.rows, place.columns);
   add_place(&scope, &place, true);
   scope_add_tensors(&scope);
@@ -241,7 +286,7 @@ static bool write_score(KernelBuild *build)
   StepWriter writer = kernel_steps(build, &scope.builder);
   const FusedAttention *attention = attention_of(build->op);
   IrExpr *score = step_convert(&writer, scope_operand(&scope, &attention->score), NUMBER_F32);
-  if (attention->score.kind == OPERAND_STEP) /* in powers of 2: the template's own scale is ln 2 then */
+  if (attention_scales_steps(attention)) /* in powers of 2: the template's own scale is ln 2 then */
     score = emit(&scope, OP_MUL, NUMBER_F32, place.rows, place.columns, score,
                  ir_float(build->module, attention->scale / G_LN2));
   for (unsigned i = 0; i < attention->n_bounds; i++)

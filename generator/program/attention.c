@@ -39,6 +39,14 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
   visitor->number(attention->causal, visitor->data);
   visitor->expression(attention->diagonal, visitor->data);
   attention_visit_bounds(attention->bounds, attention->n_bounds, visitor);
+  visitor->number(attention->n_indices, visitor->data);
+  for (unsigned i = 0; i < attention->n_indices; i++) {
+    const AttentionIndex *index = &attention->indices[i];
+    const Symbolic *const parts[] = {index->row, index->key, index->number};
+    visitor->number(index->type, visitor->data);
+    for (unsigned j = 0; index->number && j < G_N_ELEMENTS(parts); j++)
+      visitor->expression(parts[j], visitor->data);
+  }
   const AttentionSequences *sequences = &attention->sequences;
   if (sequences->packed) {
     visitor->number(8 + 4 * sequences->own + 2 * sequences->packed_keys + sequences->ending, visitor->data);

@@ -24,6 +24,13 @@ typedef struct AttentionBound {
   FusedOperand limit; /* IMMEDIATE 0, or what is loaded for each batch */
 } AttentionBound;
 
+/* Where a score lies, as steps over scores take it: row and key times a step each, and a number. */
+typedef struct AttentionIndex {
+  const Symbolic *row, *key, *number; /* NULL: no step takes it */
+  NumberType
+      type; /* that it is counted in: s32, or f32, where a conversion of each takes as long as an exponential */
+} AttentionIndex;
+
 #define ATTENTION_MOST_BOUNDS 4
 #define ATTENTION_MOST_PAGE   256 /* rows */
 
@@ -67,11 +74,19 @@ typedef struct FusedAttention {
   const Symbolic *diagonal;
   AttentionBound bounds[ATTENTION_MOST_BOUNDS]; /* all others */
   unsigned n_bounds;
+  AttentionIndex *indices; /* of OPERAND_INDEX */
+  unsigned n_indices;
   AttentionPages pages;
   AttentionSequences sequences;
 } FusedAttention;
 
 #define ATTENTION_BITS (CHAR_BIT * sizeof(uint64_t)) /* of by_group */
+
+/* Steps give scores times their scale and 1 / ln 2; of a scale up to ln 2 the template multiplies where it subtracts, which costs nothing. */
+static inline bool attention_scales_steps(const FusedAttention *attention)
+{
+  return attention->score.kind == OPERAND_STEP && attention->scale > G_LN2;
+}
 
 static inline bool attention_is_by_group(const FusedAttention *attention, unsigned input)
 {

@@ -464,6 +464,48 @@ static bool *places_of_operands(const Attention *at)
   return places;
 }
 
+/* Keeps where scores are, for the steps that take it: a sum of multiples of row and key. */
+static bool keep_index(Attention *at, const Symbolic *value, unsigned place)
+{
+  const Program *program = at->program;
+  Arena *arena = program->arena;
+  AttentionIndex *index = &at->bound->indices[place];
+  const int axes[] = {at->row, at->key};
+  const Symbolic **steps[] = {&index->row, &index->key};
+  for (unsigned i = 0; i < G_N_ELEMENTS(axes); i++) {
+    const ProgramAxis *axis = &program->axes[axes[i]];
+    *steps[i] = program_step(program, value, (unsigned)axes[i]);
+    if (!*steps[i]) return bind_refuse(at->binding, "its scores depend on where they are");
+    value = symbolic_sub(arena, value, symbolic_mul(arena, *steps[i], axis->symbol));
+    if (symbolic_equals(axis->extent, 1)) *steps[i] = symbolic_constant(arena, 0); /* and it is at 0 */
+  }
+  index->number = value;
+  index->type = NUMBER_S32;
+  if (program_axes_in(program, value) || at->bound->sequences.packed)
+    return bind_refuse(at->binding, "its scores depend on where they are");
+  return true;
+}
+
+/* What converts such an index to f32 is one that is counted in f32. */
+static void keep_floats(Attention *at, const bool *own)
+{
+  const Program *program = at->program;
+  FusedAttention *bound = at->bound;
+  for (unsigned i = 0; i < at->second; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    bool cast = own[i] && node->kind == NODE_MAP && node->op == ONNX_Cast && node->type == NUMBER_F32;
+    if (!cast || node->operands[0].kind != VALUE_NODE) continue;
+    if (program->nodes[node->operands[0].node].kind != NODE_INDEX) continue;
+    unsigned index = 0;
+    for (unsigned j = 0; j < node->operands[0].node; j++)
+      index += program->nodes[j].kind == NODE_INDEX;
+    bound->indices[bound->n_indices] = bound->indices[index];
+    bound->indices[bound->n_indices].type = NUMBER_F32;
+    at->binding->inside[i] = true;
+    at->binding->anchors[i][0] = (FusedOperand){OPERAND_INDEX, bound->n_indices++, 0, NUMBER_F32};
+  }
+}
+
 static bool mark_steps(Attention *at, ProgramValue scores)
 {
   const Program *program = at->program;
@@ -473,8 +515,12 @@ static bool mark_steps(Attention *at, ProgramValue scores)
   for (unsigned i = 0; i < at->bound->n_bounds; i++)
     add_ancestors(program, &at->limits[i], own);
   g_autofree bool *places = places_of_operands(at);
+  unsigned n_indices = 0;
+  at->bound->indices = arena_new_array(program->arena, AttentionIndex, 2 * program->n_nodes);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
+    unsigned index = n_indices;
+    n_indices += node->kind == NODE_INDEX;
     if (places[i] && node->kind != NODE_WRITE) {
       if (node->kind != NODE_READ) binding->inside[i] = true;
       continue;
@@ -482,8 +528,7 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     bool between =
         i < at->second && (node->kind == NODE_MAP || node->kind == NODE_INDEX) && program->in_front[i];
     if (between && !own[i]) binding->inside[i] = true;
-    if (node->kind == NODE_INDEX && own[i])
-      return bind_refuse(at->binding, "its scores depend on where they are");
+    if (node->kind == NODE_INDEX && own[i] && !keep_index(at, node->index, index)) return false;
     if (node->kind == NODE_REDUCE && i != at->first && i != at->second) binding->inside[i] = true;
     bool taken = node->kind != NODE_READ || i == at->q || i == at->k || i == at->v || is_plain(at, i);
     if (!taken) return bind_refuse(at->binding, "a step reads at indices of its own");
@@ -492,6 +537,8 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     if (node->kind == NODE_WRITE && !is_plain(at, i))
       return bind_refuse(at->binding, "a result is stored at indices of its own");
   }
+  at->bound->n_indices = n_indices;
+  keep_floats(at, own);
   bind_anchor(binding, value_of(at->first, 0), ATTENTION_PRODUCT, 0, NUMBER_F32);
   bind_anchor(binding, value_of(at->second, 0), ATTENTION_RESULT, 0, NUMBER_F32);
   find_sum(at);

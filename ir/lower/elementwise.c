@@ -511,8 +511,17 @@ void lower_iota(Lower *lower, IrOp *op)
   LowerMap map = lower_map_of(tile->layout);
   IrExpr *thread = lower_map_coordinate(lower, &map, dim);
   const unsigned *at = lower_registers(lower, tile->layout);
+  bool floats = tile->element == NUMBER_F32;
+  if (floats) thread = lower_as(lower, (LowerScalar){thread, NUMBER_S32}, NUMBER_F32); /* once a thread */
   for (unsigned r = 0; r < tile->n; r++) {
-    IrExpr *x = lower_add(lower, NUMBER_S32, thread, lower_int(lower, at[(size_t)r * LAYOUT_MAX_DIMS + dim]));
+    unsigned more = at[(size_t)r * LAYOUT_MAX_DIMS + dim];
+    if (floats) {
+      tile->reg[r] = more ? lower_value(lower, OP_ADD, ir_scalar(NUMBER_F32), "count", 2, thread,
+                                        ir_float(lower->module, more))
+                          : thread;
+      continue;
+    }
+    IrExpr *x = lower_add(lower, NUMBER_S32, thread, lower_int(lower, more));
     LowerScalar scalar = {x, NUMBER_S32};
     tile->reg[r] = lower_as(lower, scalar, lower_register_type(tile->element));
   }

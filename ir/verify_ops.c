@@ -427,9 +427,8 @@ static void check_iota(Verifier *verifier, const IrOp *op)
 {
   const IrType *type = &op->results[0]->type;
   int64_t dim = ir_attribute_int(op, ATTR_DIM, 0);
-  bool counts = type->kind == TYPE_TILE && (open_element(type) || type->element == NUMBER_F32 ||
-                                            number_class(type->element) != NUMBER_FLOAT);
-  if (!counts)
+  bool counts = type->element == NUMBER_F32 || number_class(type->element) != NUMBER_FLOAT;
+  if (type->kind != TYPE_TILE || (!open_element(type) && !counts))
     fault(verifier, op, "type", "`iota` gives a tile of integers, or of f32");
   else if (dim < 0 || dim >= type->rank)
     fault(verifier, op, "dim", "dimension %" G_GINT64_FORMAT " of a tile of rank %u", dim, type->rank);

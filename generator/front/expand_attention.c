@@ -8,12 +8,14 @@
  *   weights = Softmax(biased)         rows that see nothing: 0
  *   Y       = weights V
  *
+ * A tree hides keys that the rows brought along and that are no ancestors of a row; where it is given as truth values these become bits first.
+ *
  * A sink is a score of each head that rows see beside those of keys, and that has no value: with s = ln sum e^biased, weights are e^s / (e^s + e^sink)
  * of what they were without it, so Y is multiplied by that. */
 #include "generator/front/expand_scores.h"
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST, SLOPES };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST, SLOPES, TREE };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES, SUMS };
 typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* qk_matmul_output_mode */
 
@@ -286,21 +288,22 @@ static GraphTensor *place(Attention *at, const char *part, GraphTensor *scores, 
                      &(ExpandNode){ONNX_IndexAlong, part, 1, {scores}, .attributes = {{"axis", axis}}});
 }
 
-/* The row's place among the keys, as an integer beside scores: behind a cache, or so that the last one stands at the last key. */
-static GraphTensor *own_key(Attention *at, GraphTensor *scores)
+/* Adds (or subtracts) to an index in s64 where the first row stands among the keys: behind a cache, or so that the last row stands at the
+ * last key. */
+static GraphTensor *moved(Attention *at, GraphTensor *index, OperatorId by, OperatorId back)
 {
-  const char part[] = "row";
-  GraphTensor *row = expand_cast(at->x, part, place(at, part, scores, -2), NUMBER_S64);
+  const char part[] = "stands";
   GraphTensor *first = expand_input(at->x, FIRST), *lengths = expand_input(at->x, LENGTHS);
-  if (at->past) return expand(at->x, ONNX_Add, part, row, expand_known(at->x, part, &at->past, 1, 0));
-  if (!first && !lengths) return row;
+  index = expand_cast(at->x, part, index, NUMBER_S64);
+  if (at->past) return expand(at->x, by, part, index, expand_known(at->x, part, &at->past, 1, 0));
+  if (!first && !lengths) return index;
   const Symbolic *one = number(at, 1), *shape[] = {at->scores.batch, one, one, one, one};
   GraphTensor *front =
       expand_reshape(at->x, part, first ? first : lengths, shape, at->scores.grouped ? 5 : 4);
-  row = expand(at->x, ONNX_Add, part, expand_cast(at->x, part, row, front->type), front);
-  if (first || expand_failed(at->x)) return row;
-  row = expand_cast(at->x, part, row, NUMBER_S64);
-  return expand(at->x, ONNX_Sub, part, row, expand_known(at->x, part, &at->scores.rows, 1, 0));
+  if (expand_failed(at->x)) return NULL;
+  index = expand(at->x, by, part, expand_cast(at->x, part, index, front->type), front);
+  index = expand_cast(at->x, part, index, NUMBER_S64);
+  return first ? index : expand(at->x, back, part, index, expand_known(at->x, part, &at->scores.rows, 1, 0));
 }
 
 /* Scores that lean by head, by a bias of which nothing is written. Distances are exact up to 2^24. */
@@ -310,8 +313,9 @@ static GraphTensor *leant(Attention *at, GraphTensor *scores)
   const char part[] = "lean";
   GraphTensor *slopes = of_heads(at, SLOPES, "slope", 2);
   GraphTensor *scale = expand_number(at->x, "scale", NUMBER_F32, scale_of(at));
-  GraphTensor *key = expand_cast(at->x, "key", place(at, "key", scores, -1), NUMBER_F32),
-              *row = expand_cast(at->x, "row", own_key(at, scores), NUMBER_F32);
+  GraphTensor *row = moved(at, place(at, "row", scores, -2), ONNX_Add, ONNX_Sub);
+  GraphTensor *key = expand_cast(at->x, "key", place(at, "key", scores, -1), NUMBER_F32);
+  row = expand_cast(at->x, "row", row, NUMBER_F32);
   if (scales_last(at)) slopes = expand(at->x, ONNX_Div, "slope", slopes, scale);
   GraphTensor *bias = expand(at->x, ONNX_Mul, part, expand(at->x, ONNX_Sub, "distance", key, row), slopes);
   scores = expand(at->x, ONNX_Add, part, expand_cast(at->x, "wide", scores, NUMBER_F32), bias);
@@ -319,6 +323,101 @@ static GraphTensor *leant(Attention *at, GraphTensor *scores)
 }
 
 /* ---- masks ---- */
+
+#define WORD_BITS  32
+#define MOST_WORDS 8 /* of a row of a tree */
+
+static GraphTensor *part_of_columns(Attention *at, GraphTensor *of, int64_t from, int64_t to)
+{
+  int64_t axis = -1;
+  return expand_node(
+      at->x, &(ExpandNode){ONNX_Slice,
+                           "word",
+                           4,
+                           {of, expand_integers(at->x, "from", &from, 1),
+                            expand_integers(at->x, "to", &to, 1), expand_integers(at->x, "axis", &axis, 1)}});
+}
+
+/* Truth values of up to 32 columns as the bits of a number. */
+static GraphTensor *packed(Attention *at, GraphTensor *values, int64_t columns)
+{
+  int32_t bits[WORD_BITS];
+  int64_t axis = -1;
+  for (unsigned i = 0; i < WORD_BITS; i++)
+    bits[i] = (int32_t)(1u << i);
+  GraphTensor *table = expand_table(at->x, "bits", NUMBER_S32, 1, (size_t)columns, bits),
+              *zero = expand_number(at->x, "zero", NUMBER_S32, 0);
+  GraphTensor *kept = expand_node(at->x, &(ExpandNode){ONNX_Where, "bits", 3, {values, table, zero}});
+  return expand_node(
+      at->x, &(ExpandNode){ONNX_ReduceSum, "word", 2, {kept, expand_integers(at->x, "axis", &axis, 1)}});
+}
+
+/* Word i of each row's bits, beside scores. */
+static GraphTensor *word_of(Attention *at, unsigned i, int64_t columns)
+{
+  GraphTensor *tree = expand_input(at->x, TREE);
+  bool truth = tree->type == NUMBER_BOOL;
+  int64_t width = truth ? WORD_BITS : 1, from = i * width, to = MIN(columns, from + width);
+  GraphTensor *word = columns > width ? part_of_columns(at, tree, from, to) : tree;
+  if (truth) word = packed(at, word, to - from);
+  const Symbolic *one = number(at, 1), *shape[] = {tree->shape[0], one, one, at->scores.rows, one};
+  if (!at->scores.grouped) shape[2] = at->scores.rows, shape[3] = one;
+  return expand_reshape(at->x, "word", word, shape, at->scores.grouped ? 5 : 4);
+}
+
+/* Columns of the tree, or -1, which was reported. */
+static int64_t check_tree(Attention *at)
+{
+  const GraphTensor *tree = expand_input(at->x, TREE);
+  bool truth = tree->type == NUMBER_BOOL, fits = tree->rank == 3 && (truth || tree->type == NUMBER_S32);
+  int64_t columns = 0, most = truth ? MOST_WORDS * WORD_BITS : MOST_WORDS;
+  if (expand_failed(at->x)) return -1;
+  if (fits) fits = symbolic_equals(tree->shape[0], 1) || expand_same(at->x, tree->shape[0], at->scores.batch);
+  if (fits) fits = expand_same(at->x, tree->shape[1], at->scores.rows);
+  if (fits) fits = symbolic_is_constant(tree->shape[2], &columns);
+  if (fits && truth) fits = expand_same(at->x, tree->shape[2], at->scores.rows);
+  if (!fits)
+    expand_refuse(at->x, ERROR_INPUT, TREE, "shape", NULL,
+                  "a tree is bool [batch or 1, rows, rows] of a known number of rows, or s32 [batch or 1, "
+                  "rows, words] of 32 bits each: not `%s`",
+                  tree->name);
+  else if (columns > most)
+    expand_refuse(at->x, ERROR_UNSUPPORTED, TREE, "shape", NULL,
+                  "a tree of more than %d rows is not supported", MOST_WORDS * WORD_BITS);
+  return expand_failed(at->x) ? -1 : columns;
+}
+
+/* Keys that rows have brought along are seen where the tree says so, those in front all the same. */
+static GraphTensor *branched(Attention *at, GraphTensor *scores)
+{
+  const char part[] = "tree";
+  if (!expand_input(at->x, TREE) || expand_failed(at->x)) return scores;
+  int64_t columns = check_tree(at);
+  if (columns < 0) return NULL;
+  int64_t words =
+      expand_input(at->x, TREE)->type == NUMBER_BOOL ? (columns + WORD_BITS - 1) / WORD_BITS : columns;
+  GraphTensor *own = moved(at, place(at, part, scores, -1), ONNX_Sub, ONNX_Add), *word = NULL;
+  own = expand_cast(at->x, part, own, NUMBER_S32);
+  for (int64_t i = words; i-- > 0;) { /* the last one first: of keys in front of it others are taken */
+    GraphTensor *of = word_of(at, (unsigned)i, columns);
+    GraphTensor *end = expand_number(at->x, part, NUMBER_S32, (double)(WORD_BITS * (i + 1)));
+    GraphTensor *within = expand(at->x, ONNX_Less, part, own, end);
+    GraphTensor *rest = word ? word : expand_number(at->x, part, NUMBER_S32, 0);
+    word = expand_node(at->x, &(ExpandNode){ONNX_Where, part, 3, {within, of, rest}});
+  }
+  if (!word) word = expand_number(at->x, part, NUMBER_S32, 0);
+  GraphTensor *place =
+      expand(at->x, ONNX_BitwiseAnd, part, own, expand_number(at->x, part, NUMBER_S32, WORD_BITS - 1));
+  GraphTensor *bit = expand_node(
+      at->x,
+      &(ExpandNode){ONNX_BitShift, part, 2, {word, place}, .attributes = {{"direction", .text = "RIGHT"}}});
+  bit = expand(at->x, ONNX_BitwiseAnd, part, bit, expand_number(at->x, part, NUMBER_S32, 1));
+  GraphTensor *front = expand(at->x, ONNX_Less, part, own, expand_number(at->x, part, NUMBER_S32, 0));
+  GraphTensor *seen = expand(at->x, ONNX_Or, part, front, expand_cast(at->x, part, bit, NUMBER_BOOL));
+  GraphTensor *hidden =
+      expand_number(at->x, "hidden", expand_failed(at->x) ? NUMBER_F32 : scores->type, -INFINITY);
+  return expand_node(at->x, &(ExpandNode){ONNX_Where, part, 3, {seen, scores, hidden}});
+}
 
 /* Keys that the mask's last dimension lacks are hidden, since opset 24. */
 static GraphTensor *lengthened(Attention *at, GraphTensor *mask)
@@ -385,6 +484,7 @@ static bool may_see_nothing(const Attention *at)
   const Symbolic *rows =
       at->past ? symbolic_add(expand_arena(at->x), at->scores.rows, at->past) : at->scores.rows;
   return expand_input(at->x, MASK) || expand_input(at->x, LENGTHS) || expand_input(at->x, FIRST) ||
+         expand_input(at->x, TREE) ||
          (integer(at, "left_window_size") >= 0 && !symbolic_same(rows, at->scores.keys));
 }
 
@@ -486,7 +586,7 @@ void expand_attention(Expansion *x)
   GraphTensor *k = expand_scores_turned(&at->scores, "kt", expand_scores_shared(&at->scores, "k", keys));
   GraphTensor *scores = show(at, SHOW_PRODUCT, product(at, queries(at), k));
   scores = show(at, SHOW_CAPPED, capped(at, scores));
-  scores = show(at, SHOW_BIASED, banded(at, masked(at, leant(at, scores))));
+  scores = show(at, SHOW_BIASED, banded(at, branched(at, masked(at, leant(at, scores)))));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
   GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, expand_scores_shared(&at->scores, "v", values));
   y = result(at, sunk(at, y));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """attention_places.py ADLGEN: scores that depend on where they are, against their definition in double precision: slopes of heads (ALiBi), with causal masks, caches,
-lengths and where rows stand; one kernel each, of few rows and of many, in groups of heads and without."""
+lengths and where rows stand; trees of rows that see keys of their own ancestors alone; one kernel each, of few rows and of many, in groups of heads and without."""
 import json
 import math
 import pathlib
@@ -12,9 +12,10 @@ import runs
 
 adlgen = pathlib.Path(sys.argv[1]).resolve()
 LIMITS = {"bf16": 6e-3, "f16": 1.5e-3, "f32": 1e-5}
-NAMES = ["q", "k", "v", "mask", "past_k", "past_v", "lengths", "sink", "first", "slopes"]
+NAMES = ["q", "k", "v", "mask", "past_k", "past_v", "lengths", "sink", "first", "slopes", "tree"]
 
-# type; batches, heads of queries, of keys, rows, keys, size; what the operator has: `past` keys, `lengths`, where rows stand (`first`), attributes
+# type; batches, heads of queries, of keys, rows, keys, size; what the operator has: `past` keys, `lengths`, where rows stand (`first`), a `tree`: by truth values (bool) or by bits (s32) of
+# so many words, attributes
 CASES = [
     ("bf16", (2, 4, 2, 33, 31, 16), {"is_causal": 1}),
     ("f16", (1, 2, 2, 129, 127, 64), {"softcap": 3.0}),
@@ -23,6 +24,10 @@ CASES = [
     ("bf16", (2, 2, 1, 3, 40, 16), {"lengths": [3, 40], "first": [0, 37], "is_causal": 1, "scale": 1.5}),
     ("f16", (1, 2, 1, 3, 2, 16), {"past": 31, "is_causal": 1}),
     ("f32", (1, 2, 1, 5, 7, 16), {"is_causal": 1}),
+    ("bf16", (3, 4, 2, 5, 140, 16), {"lengths": [5, 64, 140], "tree": ("s32", 1)}),
+    ("f16", (2, 2, 2, 40, 150, 64), {"lengths": [40, 141], "first": [0, 101], "tree": ("s32", 2), "softcap": 3.0}),
+    ("f16", (1, 4, 2, 33, 2, 16), {"past": 31, "tree": ("bool", 33)}),
+    ("bf16", (2, 2, 1, 1, 129, 16), {"lengths": [0, 129], "tree": ("bool", 1)}),
 ]
 
 
@@ -30,13 +35,15 @@ def describe(kind, dims, options):
     batches, heads, shared, rows, keys, size = dims
     inputs = {"q": (kind, batches, heads, rows, size), "k": (kind, batches, shared, keys, size), "v": (kind, batches, shared, keys, size),
               "slopes": ("f32", heads)}
+    if "tree" in options:
+        inputs["tree"] = (options["tree"][0], batches if "lengths" in options else 1, rows, rows if options["tree"][0] == "bool" else options["tree"][1])
     for name in ("lengths", "first"):
         if name in options:
             inputs[name] = ("s64", batches)
     if "past" in options:
         inputs.update({f"past_{x}": (kind, batches, shared, options["past"], size) for x in "kv"})
     names = [name if name in inputs else "" for name in NAMES]
-    attributes = {name: value for name, value in options.items() if name not in ("lengths", "first", "past")}
+    attributes = {name: value for name, value in options.items() if name not in ("lengths", "first", "past", "tree")}
     return {"name": "places", "opset": 25, "inputs": {name: {"type": shape[0], "shape": list(shape[1:])} for name, shape in inputs.items()},
             "nodes": [{"op": "Attention", "domain": "adlgen", "inputs": names, "outputs": ["y", "", "", "", "l"], "attributes": attributes}], "outputs": ["y", "l"]}
 
@@ -55,7 +62,9 @@ def attend(given, dims, options, place):
 
     q = given["q"][((batch * heads + head) * rows + row) * size:][:size]
     keys, values = keys_of("k"), keys_of("v")
-    seen = [t for t in range(len(keys)) if t < length and (not options.get("is_causal") or t <= stands)
+    tree = given["tree"] if "tree" in options else None  # of each batch and row: what it sees of the rows' own keys
+    stood = stands - row
+    seen = [t for t in range(len(keys)) if t < length and (not tree or t < stood or (t - stood < rows and tree[batch][row][t - stood])) and (not options.get("is_causal") or t <= stands)
             and t >= stands - options.get("left_window_size", 1 << 30)]
     cap, scores = options.get("softcap"), []
     for t in seen:
@@ -68,12 +77,35 @@ def attend(given, dims, options, place):
     return [sum(w * values[t][e] for w, t in zip(weights, seen)) / sum(weights) for e in range(size)], peak + math.log(sum(weights))
 
 
+def draw_tree(options, batches, rows):
+    """Each row's parent is some row in front: it sees itself and its ancestors. Truth values, and as the input has them."""
+    state, seen = 1, []
+    for _ in range(batches):
+        tree = []
+        for row in range(rows):
+            state = state * 48271 % 2147483647
+            parent = state % row if row else None
+            tree.append([(t == row) or (parent is not None and tree[parent][t]) for t in range(rows)])
+        seen.append(tree)
+    kind, words = options["tree"]
+    if kind == "bool":
+        return seen, [int(x) for tree in seen for row in tree for x in row]
+    bits = [sum(row[t] << (t % 32) for t in range(rows) if t // 32 == w) for tree in seen for row in tree for w in range(words)]
+    return seen, [x - (1 << 32) if x >> 31 else x for x in bits]
+
+
 def check(gpu, kind, dims, options):
     batches, heads, _, rows, _, size = dims
     slopes = [2.0 ** (-8 * (i + 1) / heads) for i in range(heads)]
     lists = [(name, "s64", [batches], options[name]) for name in ("lengths", "first") if name in options]
+    if "tree" in options:
+        shape = describe(kind, dims, options)["inputs"]["tree"]["shape"]
+        tree, values = draw_tree(options, shape[0], rows)
+        lists.append(("tree", options["tree"][0], shape, values))
     given, found = runs.run(adlgen, describe(kind, dims, options), gpu, [("slopes", "f32", [heads], slopes)] + lists)
     given["slopes"] = slopes
+    if "tree" in options:
+        given["tree"] = tree * (1 if len(tree) == batches else batches)
     off = norm = 0.0
     for batch in range(batches):
         for head in range(heads):

@@ -270,10 +270,15 @@ static LowerAddress box_address(const LowerShared *shared, const unsigned *at)
   return (LowerAddress){shared->base, shared->offset + lower_shared_linear(shared, at)};
 }
 
-/* Is the box of this number among the first `count`? */
-static IrExpr *box_exists(Lower *lower, unsigned number, IrExpr *count)
+/* Is the box at an offset within the tile among those that the copy moves (`boxes`: dimension, count)? NULL: all are. */
+static IrExpr *box_exists(Lower *lower, const IrOp *op, const Boxes *boxes, const unsigned *at)
 {
-  return lower_condition(lower, ir_binary(lower->module, OPERATOR_LT, ir_int(lower->module, number), count));
+  const IrExpr *inside = ir_attribute_value(op, ATTR_BOXES);
+  int64_t along = 0;
+  if (!inside) return NULL;
+  ir_expr_is_int(inside->items[0], &along);
+  IrExpr *number = ir_int(lower->module, at[along] / boxes->box[boxes->lead + (unsigned)along]);
+  return lower_condition(lower, ir_binary(lower->module, OPERATOR_LT, number, inside->items[1]));
 }
 
 static void copy_tensor_load(Lower *lower, IrOp *op, const LowerShared *shared)
@@ -290,17 +295,12 @@ static void copy_tensor_load(Lower *lower, IrOp *op, const LowerShared *shared)
   IrExpr *blocks = mask ? lower_s32(lower, mask) : NULL;
   const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE); /* condition, map */
   IrExpr *beyond = edge ? lower_condition(lower, edge->items[0]) : NULL;
-  const IrExpr *inside = ir_attribute_value(op, ATTR_BOXES); /* dimension, count */
-  int64_t along = 0;
-  if (inside) ir_expr_is_int(inside->items[0], &along);
   unsigned at[LAYOUT_MAX_DIMS] = {0};
   do {
     IrExpr *operands[2 + IR_MAX_RANK] = {lower_address(lower, box_address(shared, at)),
                                          ir_attribute_value(op, ATTR_MAP)};
     box_coordinates(lower, &boxes, at, operands + 2);
-    IrExpr *exists =
-        inside ? box_exists(lower, at[along] / boxes.box[boxes.lead + (unsigned)along], inside->items[1])
-               : NULL;
+    IrExpr *exists = box_exists(lower, op, &boxes, at);
     for (unsigned i = 0; i < (edge ? 2 : 1); i++) { /* the tensor's last box has a map of its own */
       if (i) operands[1] = edge->items[1];
       IrOp *copy = lower_emit_array(lower, OP_COPY_TENSOR_LOAD, 2 + boxes.rank, operands);
@@ -323,10 +323,12 @@ static void copy_tensor_store(Lower *lower, IrOp *op, const LowerShared *shared)
     IrExpr *operands[2 + IR_MAX_RANK] = {ir_attribute_value(op, ATTR_MAP)};
     box_coordinates(lower, &boxes, at, operands + 1);
     operands[1 + boxes.rank] = lower_address(lower, box_address(shared, at));
+    IrExpr *exists = box_exists(lower, op, &boxes, at);
     IrOp *copy = lower_emit_array(lower, OP_COPY_TENSOR_STORE, 2 + boxes.rank, operands);
     if (ir_attribute(op, ATTR_CACHE)) ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(op, ATTR_CACHE));
     if (ir_attribute(op, ATTR_REDUCE))
       ir_attribute_set(copy, ATTR_REDUCE, ir_attribute_value(op, ATTR_REDUCE));
+    if (exists) lower_when(copy, exists);
   } while (next_box(&boxes, shared, at));
 }
 

@@ -662,7 +662,9 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);
   give_slots(&choice);
-  if (!slots_check_filled(choice.kernel, channels, fills, puts, error)) return false;
+  if (!slots_check_filled(choice.kernel, channels, fills, puts, error) ||
+      !slots_check_taken(choice.kernel, channels, error))
+    return false;
   choose_all(&choice);
   if (!choice.failed && !filled_by_engine(&choice)) load_out_of_turn(&choice);
   /* once all is chosen: until then a slot that threads have to fill can undo what was */

@@ -4,20 +4,26 @@
 #include "ir/mechanism.h"
 #include <string.h>
 
-/* Does the expression follow from the value, or (value: NULL) from the block's place in the cluster? What a variable holds may. */
-static bool depends_on(const IrExpr *expr, const IrValue *value)
+static bool follows(const IrExpr *expr, const IrValue *value, GHashTable *seen)
 {
   if (!value && expr->kind == EXPR_CALL && !strcmp(expr->name, "cluster_rank")) return true;
   if (expr->kind == EXPR_VALUE) {
     if (expr->value == value || expr->value->variable) return true;
-    const IrOp *def = expr->value->def;
+    const IrOp *def = g_hash_table_add(seen, expr->value) ? expr->value->def : NULL;
     for (unsigned i = 0; def && i < def->n_operands; i++)
-      if (depends_on(def->operands[i], value)) return true;
+      if (follows(def->operands[i], value, seen)) return true;
     return false;
   }
   for (unsigned i = 0; i < expr->n; i++)
-    if (depends_on(expr->items[i], value)) return true;
+    if (follows(expr->items[i], value, seen)) return true;
   return false;
+}
+
+/* Does the expression follow from the value, or (value: NULL) from the block's place in the cluster? What a variable holds may. */
+static bool depends_on(const IrExpr *expr, const IrValue *value)
+{
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+  return follows(expr, value, seen);
 }
 
 typedef struct {
@@ -159,4 +165,30 @@ void cluster_share_copy(const Cluster *cluster, IrOp *copy, const IrOp *slot, un
   corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], low);
   copy->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
   ir_attribute_set(copy, ATTR_MULTICAST, sharers->mask);
+}
+
+/* The first store that all blocks of a cluster do alike. */
+static void find_repeated(IrOp *op, void *data)
+{
+  const IrOp **repeated = data;
+  const IrExpr *where = ir_attribute_value(op, ATTR_WHERE);
+  bool stores = op->code == OP_STORE || op->code == OP_SCATTER || op->code == OP_STORE_REDUCED;
+  bool apart = stores && (depends_on(op->operands[0], NULL) || runs_by(op, NULL) ||
+                          (where && depends_on(where, NULL)) ||
+                          (op->code == OP_SCATTER && depends_on(op->operands[1], NULL)));
+  if (stores && !apart && !*repeated) *repeated = op;
+}
+
+bool cluster_check_stores(const IrFunction *kernel, const IrOp *tiles, GError **error)
+{
+  int64_t blocks = ir_attribute_int(tiles, ATTR_SPLIT_K, 1);
+  const IrOp *store = NULL;
+  if (blocks > 1) ir_region_visit(kernel->body, find_repeated, &store);
+  if (!store) return true;
+  error_set(
+      error, ERROR_INPUT, &store->mark, "split",
+      "`combine` what the blocks have, and let `cluster_rank()` say which part each stores, or which stores",
+      "%d blocks share each tile, and all of them store it to `%s`", (int)blocks,
+      ir_access_base(store->operands[0])->value->name);
+  return false;
 }

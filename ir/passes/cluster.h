@@ -27,6 +27,8 @@ bool cluster_beyond_tiles(const IrOp *tiles, int64_t rows, int64_t columns);
 /* Why there can be no clusters of so many rows and columns of tiles, whatever their blocks have in common; NULL: there
  * can. */
 const char *cluster_refusal(const IrPassContext *context, const IrOp *tiles, int64_t rows, int64_t columns);
+/* Of blocks that share a tile: an error where all of them write the same place. */
+bool cluster_check_stores(const IrFunction *kernel, const IrOp *tiles, GError **error);
 /* Can one copy of each fill reach several blocks? */
 bool cluster_copies_reach(const GPtrArray *fills);
 /* Do blocks copy into each other's slots? */

@@ -222,3 +222,61 @@ bool slots_check_filled(const IrFunction *kernel, const GPtrArray *channels, con
   }
   return true;
 }
+
+/* The region that runs as often as the op: sections and `take`s around it run once. */
+static const IrRegion *region_of(const IrOp *op)
+{
+  const IrRegion *region = op->parent;
+  while (region->owner && (region->owner->code == OP_TAKE || region->owner->code == OP_TURN))
+    region = region->owner->parent;
+  return region;
+}
+
+/* How often a channel is filled and taken where one region does both. */
+typedef struct {
+  const IrFunction *kernel;
+  const IrOp *channel, *last; /* last: the `take` that comes last */
+  const IrRegion *region;
+  unsigned fills, takes;
+  bool apart; /* in several regions, or part by part: only running it tells */
+} Turnover;
+
+static void note_region(Turnover *turnover, const IrOp *op)
+{
+  const IrRegion *region = region_of(op);
+  turnover->apart |= turnover->region && turnover->region != region;
+  turnover->region = region;
+}
+
+static void find_turnover(IrOp *op, void *data)
+{
+  Turnover *turnover = data;
+  IrOp *channel = NULL;
+  bool fills = op->code == OP_FILL || op->code == OP_PUT;
+  if (op->code == OP_TAKE && ir_symbol_find(turnover->kernel, op->operands[0]->name) == turnover->channel) {
+    turnover->takes++;
+    turnover->last = op;
+    note_region(turnover, op);
+  }
+  const IrOp *slot = fills ? ir_slot_of(turnover->kernel, op->operands[0], &channel) : NULL;
+  if (!slot || channel != turnover->channel) return;
+  turnover->fills += slot == channel->regions[0]->first;
+  turnover->apart |= op->operands[0]->kind == EXPR_INDEX;
+  note_region(turnover, op);
+}
+
+bool slots_check_taken(const IrFunction *kernel, const GPtrArray *channels, GError **error)
+{
+  for (unsigned i = 0; i < channels->len; i++) {
+    const IrOp *channel = channels->pdata[i];
+    Turnover turnover = {.kernel = kernel, .channel = channel};
+    ir_region_visit(kernel->body, find_turnover, &turnover);
+    if (turnover.apart || !turnover.takes || turnover.takes == turnover.fills) continue;
+    error_set(error, ERROR_INPUT, &turnover.last->mark, "taken",
+              "each `take` is the next slot: read what one slot holds in one `take`",
+              "`@%s` is filled %u time%s here and taken %u time%s", channel->symbol, turnover.fills,
+              turnover.fills == 1 ? "" : "s", turnover.takes, turnover.takes == 1 ? "" : "s");
+    return false;
+  }
+  return true;
+}

@@ -22,3 +22,5 @@ bool slot_is_filled(const IrFunction *kernel, const GPtrArray *ops, const IrOp *
 /* A slot is full when all of its tiles have come: an error where none, or a fill and a put, bring one of them. */
 bool slots_check_filled(const IrFunction *kernel, const GPtrArray *channels, const GPtrArray *fills,
                         const GPtrArray *puts, GError **error);
+/* Each fill of a slot is taken once: an error where a region that does both takes a channel more or less often than it fills it. */
+bool slots_check_taken(const IrFunction *kernel, const GPtrArray *channels, GError **error);

@@ -183,7 +183,7 @@ static bool place_shared(Rows *rows)
 /* Functions that only reducers needed go: their tiles have extents of no kernel. */
 static void keep_named(const IrExpr *expr, void *data)
 {
-  if (expr->kind == EXPR_SYMBOL) g_hash_table_add(data, (gpointer)expr->name);
+  if (expr->kind == EXPR_SYMBOL || expr->kind == EXPR_NAME) g_hash_table_add(data, (gpointer)expr->name);
 }
 
 static void find_named(IrOp *op, void *data)

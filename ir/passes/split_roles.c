@@ -345,7 +345,7 @@ static void survey_op(IrOp *op, void *data)
   if (op->code == OP_FILL) g_ptr_array_add(survey->fills, op);
   if (op->code == OP_SHARED) g_ptr_array_add(survey->shared, op);
   if (op->code == OP_TILES) g_ptr_array_add(survey->tiles, op);
-  if (op->code == OP_FOR && takes_slots(op)) survey->taking = op;
+  if ((op->code == OP_FOR || op->code == OP_LOOP) && takes_slots(op)) survey->taking = op;
 }
 
 /* Who tells whom that a slot is free, where several blocks share what fills it. `text`: the channel as it was written. */
@@ -736,8 +736,9 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
   if (tiles->len && !scheduler_check(module, tiles->pdata[0], error)) return false;
   if (!check_sharing(&survey, context->gpu, error) || !role_graph_read(kernel, &split.graph, error))
     return false;
-  bool possible = check_taken(&split, channels, error) &&
-                  role_check_values(&split, tiles->len ? tiles->pdata[0] : NULL, error);
+  const IrOp *walk = tiles->len ? tiles->pdata[0] : NULL;
+  bool possible = check_taken(&split, channels, error) && role_check_values(&split, walk, error) &&
+                  (!walk || cluster_check_stores(kernel, walk, error));
   if (possible) split_kernel(&split, &survey);
   role_graph_clear(&split.graph);
   if (!possible) return false;

@@ -355,6 +355,52 @@ static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t
   ir_emit(builder, OP_ADVANCE, 1, store->stage->cursor);
 }
 
+/* Whether what an expression is computed from is loaded, or a variable's; what has been looked at. */
+typedef struct {
+  GHashTable *seen;
+  bool found;
+} Origin;
+
+static void find_origin(const IrExpr *leaf, void *data)
+{
+  Origin *origin = data;
+  if (leaf->kind != EXPR_VALUE || origin->found || !g_hash_table_add(origin->seen, leaf->value)) return;
+  const IrValue *value = leaf->value;
+  const IrOp *op = value->def ? value->def : value->argument_of ? value->argument_of->owner : NULL;
+  origin->found = value->variable || (op && op->code == OP_LOAD);
+  for (unsigned i = 0; op && !origin->found && i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], find_origin, origin);
+}
+
+/* A walk's own coordinates begin inside of the tensor; those that memory gives, in a tile scheduler or by a load, need not. */
+static bool may_begin_outside(const IrExpr *access)
+{
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+  Origin origin = {seen, false};
+  for (unsigned i = 1; i < access->n; i++)
+    ir_expr_visit(access->items[i], find_origin, &origin);
+  return origin.found;
+}
+
+/* Boxes of a part that begin inside of the tensor: the others are left out. */
+static void leave_out_boxes(const Store *store, IrOp *copy)
+{
+  IrModule *module = store->parts->staging->module;
+  const IrExpr *access = copy->operands[0];
+  const IrType *tensor = &ir_access_base(access)->value->type;
+  unsigned last = tensor->rank - 1;
+  IrExpr *inside = NULL;
+  if (!may_begin_outside(access)) return;
+  for (unsigned d = 0; d < last; d++) {
+    IrExpr *here = ir_binary(module, OPERATOR_LT, access->items[d + 1], tensor->dims[d]);
+    inside = inside ? ir_binary(module, OPERATOR_LAND, inside, here) : here;
+  }
+  IrExpr *left = ir_binary(module, OPERATOR_SUB, tensor->dims[last], access->items[last + 1]),
+         *count = ir_call(module, "ceil_div", 2, left, ir_int(module, store->parts->width));
+  IrExpr *items[2] = {ir_int(module, 1), ir_select(module, inside, count, ir_int(module, 0))};
+  ir_attribute_set(copy, ATTR_BOXES, ir_list(module, 2, items));
+}
+
 static void emit_part(const Store *store, IrBuilder *builder, int64_t column)
 {
   Parts *parts = store->parts;
@@ -371,6 +417,7 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column)
       ir_emit(builder, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
   ir_mechanism_set(copy, ir_mechanism_of(store->store));
   ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, store->stage->map));
+  leave_out_boxes(store, copy);
   if (ir_attribute(store->store, ATTR_CACHE))
     ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(store->store, ATTR_CACHE));
   ir_emit(builder, OP_ADVANCE, 1, store->stage->cursor);

@@ -73,12 +73,6 @@ static void find_uncounted(IrOp *op, void *data)
   if (owner != counted->loop) counted->against = "slots are taken elsewhere than in one loop over k";
 }
 
-static void find_break(IrOp *op, void *data)
-{
-  Counted *counted = data;
-  if (op->code == OP_BREAK_IF) counted->against = "the loop that takes slots may be left";
-}
-
 static bool names_value(const IrExpr *expr)
 {
   if (expr->kind == EXPR_VALUE) return true;
@@ -92,11 +86,11 @@ static const char *uncounted(const Split *split, const IrOp *tiles, const IrOp *
 {
   Counted counted = {taking, NULL};
   if (tiles_are_streamed(tiles)) return "its k steps are divided among blocks (stream-K)";
+  if (taking->code == OP_LOOP) return "the loop that takes slots may be left";
   if (taking->parent->owner != tiles) return "slots are taken in loops within loops";
   for (unsigned i = 0; i < taking->n_operands; i++)
     if (names_value(taking->operands[i])) return "how many steps of k it has differs from tile to tile";
   ir_region_visit(split->kernel->body, find_uncounted, &counted);
-  ir_region_visit(taking->regions[0], find_break, &counted);
   return counted.against;
 }
 

@@ -476,6 +476,25 @@ def unlike_blocks(M, N, K, first):
     return Case("unlike_blocks", [M, max(first) + N, N, K, len(first)], 2, tensors, ["D", "E"], {"D": flat(D), "E": flat(E)})
 
 
+def places(G, M, N, K, taken):
+    a, b = operand(G, M, K), operand(G, N, K)
+    A, B = (rows(rows(wide(t[2]), K), n) for t, n in ((a, M), (b, N)))
+    D = [[[None] * N for _ in range(M)] for _ in range(G)]
+    for g, m, n in taken:
+        for r in range(64 * m, min(M, 64 * m + 64)) if g < G else []:
+            for c in range(64 * n, min(N, 64 * n + 64)):
+                D[g][r][c] = dot(A[g][r], B[g][c])
+    tensors = {"A": a, "B": b, "places": ("s32", [len(taken)], [256 * g + 16 * m + n for g, m, n in taken]), "D": empty("bf16", G, M, N)}
+    return Case("places", [len(taken), G, M, N, K], 4, tensors, ["D"], {"D": flat(flat(D))})
+
+
+def picked_rows(R, C, taken):
+    x = operand(R, C)
+    X = rows(wide(x[2]), C)
+    Y = [v - max(row) if r in taken else None for r, row in enumerate(X) for v in row]
+    return Case("picked_rows", [len(taken), R, C], 4, {"X": x, "places": ("s32", [len(taken)], taken), "Y": empty("bf16", R, C)}, ["Y"], {"Y": Y})
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
@@ -484,7 +503,8 @@ def roles():
             two_swizzles(66, 40, 72), turned_round(72, 40, 72), small(20), mla(65, 70),
             xent(65, 136, 40), quant_out(65, 128, 40), mixed_copies(70, 200),
             negated_bytes(70, 33, 80), own_ring(135, 68, 328),
-            unlike_blocks(150, 36, 168, [5, 0, 9])]
+            unlike_blocks(150, 36, 168, [5, 0, 9]),
+            places(2, 100, 72, 40, [(0, 0, 0), (1, 1, 1), (0, 0, 2), (2, 0, 0), (1, 2, 0), (5, 3, 9)]), picked_rows(5, 520, [3, 9, 0, 5])]
 
 
 def cases():

@@ -51,7 +51,13 @@ static bool open_count(Count *count)
   count->warps = layout_size(layout, PLACE_WARP);
   count->n_bins = count->start->layout->extent[count->dim];
   const Layout *wanted = counting_layout(lower->arena, layout->extent, count->dim, count->warps);
-  if (!wanted || !layout_equal(layout, wanted) || !layout_equal(op->results[0]->type.layout, layout) ||
+  if (!wanted) {
+    lower_fail(lower, ERROR_INPUT, "count", "fewer threads, or more elements at a time",
+               "%u elements are counted, which is no multiple of the %u threads that count them",
+               layout->extent[count->dim], count->warps * WARP_LANES);
+    return false;
+  }
+  if (!layout_equal(layout, wanted) || !layout_equal(op->results[0]->type.layout, layout) ||
       !layout_equal(op->results[1]->type.layout, count->start->layout)) {
     lower_fail(lower, ERROR_INPUT, "layouts-disagree", "whole warps of elements for each warp of the block",
                "elements that are counted follow one another in each warp, and results lie as operands do");

@@ -17,6 +17,7 @@
 #define RENAMED      0.5 /* price of other names for the same registers: less than a word */
 #define SWEEPS       4   /* at most */
 #define IMPOSSIBLE   INFINITY
+#define LAST_RESORT  1e6       /* a word's price: conditions are rather computed where they are used */
 #define MASK_OPERAND G_MAXUINT /* the attribute `where` in place of an operand */
 
 /* Of two tiles of registers that an op ties together. */
@@ -69,12 +70,14 @@ static double words(const Layout *layout, NumberType element)
   return (double)layout_registers(layout) * number_bits(element) / number_bits(NUMBER_B32);
 }
 
-/* Per thread, of bringing a tile from one layout to another. */
+/* Per thread, of bringing a tile from one layout to another; conditions pass as integers. */
 static double conversion(const Layout *from, const Layout *to, NumberType element)
 {
   if (from == to || layout_equal(from, to)) return 0;
   if (layout_same_threads(from, to)) return RENAMED;
-  if (number_bits(element) < CHAR_BIT || element == NUMBER_BOOL || from->rank != to->rank) return IMPOSSIBLE;
+  if (element == NUMBER_BOOL && from->rank == to->rank)
+    return LAST_RESORT * (words(from, NUMBER_S32) + words(to, NUMBER_S32));
+  if (number_bits(element) < CHAR_BIT || from->rank != to->rank) return IMPOSSIBLE;
   return words(from, element) + words(to, element);
 }
 
@@ -248,10 +251,17 @@ static void collect(Graph *graph)
 
 /* ---- Values that nothing ties to a product ---- */
 
-/* All that ties lead to from a value; false: a product's sum or operand is among it. */
+/* A product's sum or operand, or what counters gave: its layout is theirs. */
+static bool is_fixed(const Graph *graph, const IrValue *value)
+{
+  return g_hash_table_contains(graph->assignment->fixed, value) ||
+         (value->def && value->def->code == OP_COUNT);
+}
+
+/* All that ties lead to from a value; false: one whose layout is fixed is among it. */
 static bool reach(const Graph *graph, IrValue *value, GHashTable *reached)
 {
-  bool alone = !g_hash_table_contains(graph->assignment->fixed, value);
+  bool alone = !is_fixed(graph, value);
   if (!alone || !g_hash_table_add(reached, value)) return alone;
   const GArray *of = g_hash_table_lookup(graph->of, value);
   for (unsigned i = 0; of && i < of->len; i++) {
@@ -352,8 +362,7 @@ static void settle_all(const Graph *graph)
   for (unsigned sweep = 0; changed && sweep < SWEEPS; sweep++) {
     changed = false;
     for (unsigned i = 0; i < graph->values->len; i++)
-      if (!g_hash_table_contains(graph->assignment->fixed, graph->values->pdata[i]))
-        changed |= settle(graph, graph->values->pdata[i]);
+      if (!is_fixed(graph, graph->values->pdata[i])) changed |= settle(graph, graph->values->pdata[i]);
   }
 }
 
@@ -481,9 +490,40 @@ static IrExpr *converted_before(const IrOp *op, const IrExpr *operand, const Lay
   return NULL;
 }
 
-static bool convert_operand(Graph *graph, const Tie *tie, const Layout *given, const Layout *needed)
+/* 1 where the condition holds. */
+static IrExpr *as_integers(IrBuilder *builder, IrExpr *condition, const IrType *type)
+{
+  IrModule *module = builder->module;
+  IrOp *op = ir_emit(builder, OP_SELECT, 3, condition, ir_int(module, 1), ir_int(module, 0));
+  return ir_value(module, ir_result(op, "holds", *type));
+}
+
+/* A conversion in front of the tie's op. A condition has no bytes: integers go in its place. */
+static IrExpr *emit_convert(const Graph *graph, const Tie *tie, IrExpr *value, const Layout *from,
+                            const IrType *type)
 {
   IrModule *module = graph->assignment->module;
+  const char *name = tie->to ? tie->from->name : "fragments";
+  bool condition = type->element == NUMBER_BOOL && !layout_same_threads(from, type->layout);
+  IrType moved = *type;
+  IrBuilder builder = ir_builder_before(tie->op);
+  builder.mark = tie->op->mark;
+  if (condition) {
+    bool transposed = value->kind == EXPR_TRANSPOSED;
+    IrType whole = transposed ? tie->from->type : ir_expr_type(graph->assignment->kernel, value);
+    whole.element = moved.element = NUMBER_S32;
+    value = as_integers(&builder, transposed ? value->items[0] : value, &whole);
+    if (transposed) value = ir_transposed(module, value);
+  }
+  IrOp *convert = ir_emit(&builder, OP_CONVERT, 1, value);
+  IrExpr *made = ir_value(module, ir_result(convert, name, moved));
+  complete(graph, convert, from);
+  if (!condition) return made;
+  return ir_value(module, ir_result(ir_emit(&builder, OP_NE, 2, made, ir_int(module, 0)), name, *type));
+}
+
+static bool convert_operand(Graph *graph, const Tie *tie, const Layout *given, const Layout *needed)
+{
   if (conversion(given, needed, tie->from->type.element) >= IMPOSSIBLE) return refuse(graph, tie);
   IrExpr **place = operand_of(tie->op, tie->operand);
   const Layout *from = tie->transposed ? layout_transposed(graph->arena, given) : given;
@@ -496,14 +536,7 @@ static bool convert_operand(Graph *graph, const Tie *tie, const Layout *given, c
   if (tie->transposed) /* what is needed of `from`, seen from the reader */
     type.layout = layout_beside(graph->arena, tie->to ? tie->to->type.layout : tie->wanted, &type);
   IrExpr *made = converted_before(tie->op, *place, type.layout);
-  if (!made) {
-    IrBuilder builder = ir_builder_before(tie->op);
-    builder.mark = tie->op->mark;
-    IrOp *convert = ir_emit(&builder, OP_CONVERT, 1, *place);
-    made = ir_value(module, ir_result(convert, tie->to ? tie->from->name : "fragments", type));
-    complete(graph, convert, from);
-  }
-  *place = made;
+  *place = made ? made : emit_convert(graph, tie, *place, from, &type);
   return true;
 }
 

@@ -501,18 +501,14 @@ static const Layout *place_sorted(Placement *placement, const IrType *type)
   return layout;
 }
 
-/* What names bins, each warp's elements behind one another. */
-static const Layout *place_counted(Placement *placement, const IrType *type)
+/* What names bins, each warp's elements behind one another, whatever else has that shape. */
+static const Layout *place_counted(Placement *placement, const IrOp *op, const IrType *type)
 {
-  unsigned extent[LAYOUT_MAX_DIMS], warps = ir_launch_threads(placement->kernel) / WARP_LANES;
+  unsigned extent[LAYOUT_MAX_DIMS], dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0);
+  if (op->code != OP_COUNT || !every_same_extents(&op->results[0]->type, type)) return NULL;
   extents_of(type, extent);
-  for (unsigned i = 0; i < placement->ops->len; i++) {
-    const IrOp *op = placement->ops->pdata[i];
-    if (op->code == OP_COUNT && every_same_extents(&op->results[0]->type, type))
-      return counting_layout(placement->module->arena, extent, (unsigned)ir_attribute_int(op, ATTR_DIM, 0),
-                             warps);
-  }
-  return NULL;
+  return counting_layout(placement->module->arena, extent, dim,
+                         ir_launch_threads(placement->kernel) / WARP_LANES);
 }
 
 static bool place_registers(Placement *placement)
@@ -520,7 +516,8 @@ static bool place_registers(Placement *placement)
   for (const IrType *type; (type = largest_unplaced(placement));) {
     const Layout *layout = type->rank <= 2 ? place_every(placement, type) : NULL;
     if (!layout) layout = place_sorted(placement, type);
-    if (!layout && type->rank == 2) layout = place_counted(placement, type);
+    for (unsigned i = 0; !layout && type->rank == 2 && i < placement->ops->len; i++)
+      layout = place_counted(placement, placement->ops->pdata[i], type);
     if (!layout && type->rank <= 2) layout = place_blocked(placement, type);
     if (!layout) {
       error_set(placement->error, ERROR_UNSUPPORTED, &placement->kernel->mark, "tile-layout",
@@ -532,9 +529,12 @@ static bool place_registers(Placement *placement)
   }
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
-    for (unsigned r = 0; r < op->n_results; r++)
-      if (op->results[r]->type.kind == TYPE_TILE && !op->results[r]->type.layout)
-        op->results[r]->type.layout = layout_for(placement, &op->results[r]->type);
+    for (unsigned r = 0; r < op->n_results; r++) {
+      IrType *type = &op->results[r]->type;
+      if (type->kind != TYPE_TILE || type->layout) continue;
+      type->layout = place_counted(placement, op, type);
+      if (!type->layout) type->layout = layout_for(placement, type);
+    }
   }
   return true;
 }

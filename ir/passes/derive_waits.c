@@ -392,6 +392,28 @@ static bool has_slots_beside(const IrOp *product)
   return true;
 }
 
+static unsigned count_steps(const IrRegion *region, const IrValue *cursor)
+{
+  unsigned steps = 0;
+  for (const IrOp *op = region->first; op; op = op->next)
+    steps += op->code == OP_ADVANCE && op->operands[0]->value == cursor;
+  return steps;
+}
+
+/* Is one slot of each ring that the product reads let go in an iteration? What trails the reader by a slot then trails it by an
+ * iteration. */
+static bool steps_once(const IrOp *product)
+{
+  for (unsigned i = 1; i < product->n_operands; i++) {
+    const IrExpr *slot = product->operands[i];
+    while (slot->kind == EXPR_TRANSPOSED)
+      slot = slot->items[0];
+    const IrExpr *cursor = ir_slot_cursor(slot);
+    if (cursor && count_steps(product->parent, cursor->value) > 1) return false;
+  }
+  return true;
+}
+
 static void wait_products(Waits *waits, IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
@@ -404,7 +426,8 @@ static void wait_products(Waits *waits, IrRegion *region)
     IrBuilder after = ir_builder_after(last);
     after.mark = op->mark;
     emit_group(waits, &after, OP_COMMIT, "products", 0);
-    bool chained = loop && last == op && chains(region, op) && !reads_registers(op) && has_slots_beside(op);
+    bool chained = loop && last == op && chains(region, op) && !reads_registers(op) && has_slots_beside(op) &&
+                   steps_once(op);
     IrOp *wait = emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0),
          *release = release_after(last);
     while (release) {

@@ -495,6 +495,80 @@ def picked_rows(R, C, taken):
     return Case("picked_rows", [len(taken), R, C], 4, {"X": x, "places": ("s32", [len(taken)], taken), "Y": empty("bf16", R, C)}, ["Y"], {"Y": Y})
 
 
+def three_takes(M, N, K):
+    a, b = operand(M, K), operand(3, N, K)
+    A = rows(wide(a[2]), K)
+    sums = [times(A, rows(part, K)) for part in rows(wide(b[2]), N * K)]
+    roots = [math.sqrt(sum(s[m][n] ** 2 for s in sums)) for m in range(M) for n in range(N)]
+    return Case("three_takes", [M, N, K], 3, {"A": a, "B": b, "D": empty("bf16", 3, M, N), "Q": empty("f32", M, N)}, ["D", "Q"],
+                {"D": flat(flat(sums)), "Q": roots})
+
+
+def gated(M, N, K, on):
+    a, b = operand(M, K), operand(N, K)
+    A, B = rows(wide(a[2]), K), rows(wide(b[2]), K)
+    D = [None if 64 <= m < 128 else 0 for m in range(M) for n in range(N)]
+    for step, copied in enumerate(on):
+        here = slice(64 * step, 64 * step + 64)
+        D = [d if d is None else d + dot(A[i // N][here], B[i % N][here]) if copied else d / 2 for i, d in enumerate(D)]
+    return Case("gated", [M, N, K, len(on)], 3, {"A": a, "B": b, "on": ("s32", [len(on)], on), "D": empty("f32", M, N)}, ["D"], {"D": D})
+
+
+def left_inside(M, N, K, stop):
+    a, b = operand(M, K), operand(len(stop), N, K)
+    A = rows(wide(a[2]), K)
+    sums = [flat(times(A, rows(part, K))) for part in rows(wide(b[2]), N * K)][:(stop + [1]).index(1)]
+    D, E = ([sum(s[i] for s in part) for i in range(M * N)] for part in (sums, sums[::2]))
+    tensors = {"A": a, "B": b, "stop": ("s32", [len(stop)], stop), "D": empty("f32", M, N), "E": empty("bf16", M, N)}
+    return Case("left_inside", [len(stop), M, N, K], 3, tensors, ["D", "E"], {"D": D, "E": E})
+
+
+def spans(ends, last, N, K):
+    G, M = len(ends), ends[-1] + 7
+    a, b = operand(M, K), operand(G, N, K)
+    A, B = rows(wide(a[2]), K), [rows(part, K) for part in rows(wide(b[2]), N * K)]
+    D = [[None] * N for _ in range(M)]
+    for g, begin in enumerate([0] + ends[:-1]):
+        depth = -(-last[g] // 64) * 64
+        D[begin:ends[g]] = times([row[:depth] for row in A[begin:ends[g]]], [row[:depth] for row in B[g]])
+    tensors = {"A": a, "B": b, "ends": ("s32", [G], ends), "last": ("s32", [G], last), "D": empty("bf16", M, N)}
+    return Case("spans", [G, M, N, K], 4, tensors, ["D"], {"D": flat(D)})
+
+
+def gathered(R, M, N, K):
+    a, b, at, to = operand(R, K), operand(N, K), random.choices(range(R), k=M), random.sample(range(R), M)
+    A, B, D = rows(wide(a[2]), K), rows(wide(b[2]), K), [[None] * N for _ in range(R)]
+    for here, there in zip(at, to):
+        D[there] = times([A[here]], B)[0]
+    tensors = {"A": a, "B": b, "at": ("s32", [M, 1], at), "to": ("s32", [M, 1], to), "D": empty("f32", R, N)}
+    return Case("gathered", [R, M, N, K], 3, tensors, ["D"], {"D": flat(D)})
+
+
+def four_tiles(M, N, K):
+    a, b = (("f16", [n, K], drawn_halves(n * K)) for n in (M, N))
+    r, w = ([random.gauss(0, 1) for _ in range(n)] for n in (M, N))
+    Y = [[max(v + x, y) for v, y in zip(row, w)] for row, x in zip(times(rows(halves(a[2]), K), rows(halves(b[2]), K)), r)]
+    tensors = {"A": a, "B": b, "R": ("f32", [M, 1], r), "W": ("f32", [1, N], w), "D": empty("bf16", M, N), "E": empty("f32", N, M)}
+    return Case("four_tiles", [M, N, K], 4, tensors, ["D", "E"], {"D": flat(Y), "E": flat(turned(Y))})
+
+
+def column_scales(M, N, K):
+    a, w, s = operand(M, K), [random.randrange(-127, 128) for _ in range(N * K)], [random.gauss(0, 1) for _ in range(N * K // 64)]
+    D = [sum(dot(x[g:g + 64], y[g:g + 64]) * scale[g // 64] for g in range(0, K, 64))
+         for x in rows(wide(a[2]), K) for y, scale in zip(rows(w, K), rows(s, K // 64))]
+    tensors = {"A": a, "W": ("s8", [N, K], w), "S": ("f32", [N, K // 64], s), "D": empty("f32", M, N)}
+    return Case("column_scales", [M, N, K, K // 64], 3, tensors, ["D"], {"D": D})
+
+
+def counted_rows(M):
+    x, counters, ranks = [random.randrange(16) for _ in range(8 * M)], [0] * 16, []
+    for row in rows(x, 8):
+        ranks.append(counters[max(row)])
+        counters[max(row)] += 1
+    return Case("counted_rows", [M], 1, {"X": ("s32", [M, 8], x), "R": empty("s32", M, 1), "H": empty("s32", 1, 16)}, ["R", "H"],
+                {"R": ranks, "H": counters}, 0)
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
@@ -504,7 +578,9 @@ def roles():
             xent(65, 136, 40), quant_out(65, 128, 40), mixed_copies(70, 200),
             negated_bytes(70, 33, 80), own_ring(135, 68, 328),
             unlike_blocks(150, 36, 168, [5, 0, 9]),
-            places(2, 100, 72, 40, [(0, 0, 0), (1, 1, 1), (0, 0, 2), (2, 0, 0), (1, 2, 0), (5, 3, 9)]), picked_rows(5, 520, [3, 9, 0, 5])]
+            places(2, 100, 72, 40, [(0, 0, 0), (1, 1, 1), (0, 0, 2), (2, 0, 0), (1, 2, 0), (5, 3, 9)]), picked_rows(5, 520, [3, 9, 0, 5]),
+            three_takes(65, 40, 136), gated(130, 34, 200, [1, 0, 1, 1]), left_inside(65, 40, 72, [0, 0, 0, 1, 0]), spans([3, 3, 70], [64, 128, 0], 40, 136),
+            gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130)]
 
 
 def cases():

@@ -115,9 +115,28 @@ static bool commit_here(Waits *waits, IrOp *copy)
   return true;
 }
 
+static unsigned count_steps(const IrRegion *region, const IrValue *cursor)
+{
+  unsigned steps = 0;
+  for (const IrOp *op = region->first; op; op = op->next)
+    steps += op->code == OP_ADVANCE && op->operands[0]->value == cursor;
+  return steps;
+}
+
+/* Does the region copy into a slot that it reads in the same iteration, beside copies that run ahead? */
+static bool copies_at_hand(const IrRegion *region)
+{
+  for (const IrOp *op = region->first; op; op = op->next) {
+    const IrExpr *cursor = ir_is_grouped_copy(op) ? ir_slot_cursor(op->operands[0]) : NULL;
+    if (cursor && !count_steps(region, cursor->value)) return true;
+  }
+  return false;
+}
+
 typedef struct {
   Waits *waits;
-  int64_t pending;
+  int64_t pending; /* groups that run ahead, behind the barrier with which an iteration begins */
+  const IrOp *all; /* that barrier, where the others are also what copies of the iteration itself wait for */
   bool meets;
 } Meeting;
 
@@ -125,7 +144,7 @@ static void wait_at(IrOp *op, void *data)
 {
   Meeting *meeting = data;
   if (op->code != OP_SYNC) return;
-  wait_before_sync(meeting->waits, op, meeting->pending);
+  wait_before_sync(meeting->waits, op, meeting->all && op != meeting->all ? 0 : meeting->pending);
   meeting->meets = true;
 }
 
@@ -152,7 +171,7 @@ static void wait_copies(Waits *waits, IrRegion *region)
     unsigned runs = commit_copies(waits, body);
     if (!runs) continue;
     each = runs;
-    Meeting meeting = {waits, MAX(0, ahead - each), false};
+    Meeting meeting = {waits, MAX(0, ahead - each), copies_at_hand(body) ? body->first : NULL, false};
     ir_region_visit(body, wait_at, &meeting);
     if (!meeting.meets) {
       ahead += ir_trip_count(op) * runs;
@@ -390,14 +409,6 @@ static bool has_slots_beside(const IrOp *product)
         ir_attribute_int(ring, ATTR_SLOTS, 2) < 2)
       return false;
   return true;
-}
-
-static unsigned count_steps(const IrRegion *region, const IrValue *cursor)
-{
-  unsigned steps = 0;
-  for (const IrOp *op = region->first; op; op = op->next)
-    steps += op->code == OP_ADVANCE && op->operands[0]->value == cursor;
-  return steps;
 }
 
 /* Is one slot of each ring that the product reads let go in an iteration? What trails the reader by a slot then trails it by an

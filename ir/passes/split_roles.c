@@ -17,6 +17,7 @@
 #include "ir/passes/cluster.h"
 #include "ir/passes/fills.h"
 #include "ir/passes/left_loops.h"
+#include "ir/passes/meetings.h"
 #include "ir/passes/scheduler.h"
 #include "ir/resources.h"
 #include "ir/schedule.h"
@@ -462,6 +463,7 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
     role_skip_tiles(&role, &inner, survey->taking, ir_call(module, "instance", 0));
   }
   copy_region(&role, &inner, body);
+  if (kind == ROLE_ALL) meetings_derive(split->kernel, op->regions[0]);
   Meeting meeting = {module, NAMED_BARRIER_FIRST + (node ? node - split->graph.nodes : 0)};
   if (kind == ROLE_CONSUMER) ir_region_visit(op->regions[0], name_meeting, &meeting);
 }

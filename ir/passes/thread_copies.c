@@ -207,12 +207,9 @@ void role_take_filled(Role *role, IrBuilder *builder, const IrOp *take)
     return;
   }
   builder->mark = take->mark;
-  if (filled) ir_emit(builder, OP_SYNC, 0);
   for (const IrOp *op = take->regions[0]->first; op; op = op->next)
     op = role->copy(role, builder, op);
   if (!filled) return;
-  builder->mark = take->mark;
-  ir_emit(builder, OP_SYNC, 0); /* all have read it */
   g_hash_table_remove(role->cursors, channel);
   g_hash_table_remove(role->filled, channel);
 }

@@ -1,7 +1,7 @@
 /* Slots that are filled with what the kernel computes.
  *
- * A role that fills them puts its values there and steps on; what it waits for and tells is derive_waits'. Where
- * one role does everything the block meets between what fills a slot and what reads it. */
+ * A role that fills them puts its values there and steps on; what it waits for and tells is derive_waits', and where one role does
+ * everything meetings_derive's. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/passes/split_roles.h"
@@ -9,34 +9,21 @@
 typedef struct {
   const IrFunction *kernel;
   const IrOp *channel;
-  unsigned takes, puts;              /* ops of the text */
-  const IrRegion *taken_in, *put_in; /* the last of these */
+  bool found;
 } Values;
 
-static void find_uses(IrOp *op, void *data)
+static void find_put(IrOp *op, void *data)
 {
   Values *values = data;
   IrOp *channel = NULL;
-  if (role_fills_slot(values->kernel, op, &channel) && channel == values->channel) {
-    values->puts++;
-    values->put_in = op->parent;
-  }
-  if (op->code == OP_TAKE && ir_symbol_find(values->kernel, op->operands[0]->name) == values->channel) {
-    values->takes++;
-    values->taken_in = op->parent;
-  }
-}
-
-static Values values_of(const Split *split, const IrOp *channel)
-{
-  Values values = {.kernel = split->kernel, .channel = channel};
-  ir_region_visit(split->kernel->body, find_uses, &values);
-  return values;
+  values->found |= role_fills_slot(values->kernel, op, &channel) && channel == values->channel;
 }
 
 bool role_has_values(const Split *split, const IrOp *channel)
 {
-  return values_of(split, channel).puts > 0;
+  Values values = {split->kernel, channel, false};
+  ir_region_visit(split->kernel->body, find_put, &values);
+  return values.found;
 }
 
 /* ---- Arrivals ---- */
@@ -174,29 +161,10 @@ void role_put(Role *role, IrBuilder *builder, const IrOp *put)
 
 /* ---- Where one role does everything ---- */
 
-static const IrOp *loop_of(const IrRegion *region)
-{
-  const IrOp *owner = region->owner;
-  while (owner && owner->code != OP_FOR && owner->code != OP_LOOP && owner->code != OP_TILES)
-    owner = owner->parent->owner;
-  return owner;
-}
-
-/* Where each iteration fills a slot and takes it, and there are two, nobody writes the slot that others still read:
- * the barrier of the next iteration lies between. */
-static bool alternates(const Split *split, const IrOp *channel)
-{
-  Values values = values_of(split, channel);
-  return ir_attribute_int(channel, ATTR_SLOTS, 1) > 1 && values.takes == 1 &&
-         values.puts == value_tiles(split, channel) && loop_of(values.put_in) == loop_of(values.taken_in);
-}
-
 void role_take_values(Role *role, IrBuilder *builder, const IrOp *take)
 {
   Split *split = role->split;
   const IrOp *channel = role_channel_of(split, take->operands[0]);
-  builder->mark = take->mark;
-  ir_emit(builder, OP_SYNC, 0);
   if (role_copied_bytes(split->kernel, channel)) {
     role_take_filled(role, builder, take);
     return;
@@ -204,7 +172,6 @@ void role_take_values(Role *role, IrBuilder *builder, const IrOp *take)
   for (const IrOp *op = take->regions[0]->first; op; op = op->next)
     op = role->copy(role, builder, op);
   builder->mark = take->mark;
-  if (!alternates(split, channel)) ir_emit(builder, OP_SYNC, 0);
   ir_emit(builder, OP_ADVANCE, 1, g_hash_table_lookup(role->cursors, channel->symbol));
 }
 

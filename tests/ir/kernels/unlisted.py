@@ -569,6 +569,12 @@ def counted_rows(M):
                 {"R": ranks, "H": counters}, 0)
 
 
+def at_hand(M, N, K):
+    a, b = operand(M, K), operand(N, K)
+    D = flat(times(rows(wide(a[2]), K), rows(wide(b[2]), K)))
+    return Case("at_hand", [M, N, K], 3, {"A": a, "B": b, "D": empty("f32", M, N)}, ["D"], {"D": D})
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
@@ -580,7 +586,7 @@ def roles():
             unlike_blocks(150, 36, 168, [5, 0, 9]),
             places(2, 100, 72, 40, [(0, 0, 0), (1, 1, 1), (0, 0, 2), (2, 0, 0), (1, 2, 0), (5, 3, 9)]), picked_rows(5, 520, [3, 9, 0, 5]),
             three_takes(65, 40, 136), gated(130, 34, 200, [1, 0, 1, 1]), left_inside(65, 40, 72, [0, 0, 0, 1, 0]), spans([3, 3, 70], [64, 128, 0], 40, 136),
-            gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130)]
+            gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130), at_hand(65, 66, 328)]
 
 
 def cases():

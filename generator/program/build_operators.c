@@ -90,11 +90,27 @@ static ProgramValue add_step(ProgramBuilder *at, const GraphNode *node, ProgramV
   return program_add_node(at, step, operands, n, program_compute(step.type));
 }
 
+/* Numbers alone have neither a type nor a shape: one of them is loaded. */
+static void load_a_number(ProgramBuilder *at, const GraphNode *node, ProgramValue *operands)
+{
+  const GraphTensor *number = NULL;
+  unsigned place = 0;
+  for (unsigned i = node->n_inputs; i-- > 0;) {
+    if (operands[i].kind == VALUE_ABSENT) continue;
+    if (operands[i].kind != VALUE_IMMEDIATE) return;
+    if (node->inputs[i]->kind != TENSOR_CONSTANT || !node->inputs[i]->data) continue;
+    number = node->inputs[i];
+    place = i;
+  }
+  if (number) operands[place] = program_read_once(at, node, program_point_access(at, number));
+}
+
 void program_add_elementwise(ProgramBuilder *at, const GraphNode *node)
 {
   g_autofree ProgramValue *operands = g_new0(ProgramValue, node->n_inputs + 2);
   for (unsigned i = 0; i < node->n_inputs; i++)
     operands[i] = program_operand(at, node, node->inputs[i]);
+  if (node->op->id != ONNX_Identity) load_a_number(at, node, operands);
   ProgramValue zero = node->n_inputs > 2 ? operands[2] : none;
   ProgramValue value = node->op->id == ONNX_Identity                 ? operands[0]
                        : node->op->shape_rule != SHAPE_RULE_QUANTIZE ? add_step(at, node, operands)

@@ -36,6 +36,7 @@ static json_t *attribute_default(const OperatorAttribute *row)
   case ATTRIBUTE_INTS:
   case ATTRIBUTE_FLOATS:
   case ATTRIBUTE_STRINGS:
+  case ATTRIBUTE_GRAPH:
   case ATTRIBUTE_TYPE: break; /* absent */
   }
   return json_null();
@@ -43,7 +44,7 @@ static json_t *attribute_default(const OperatorAttribute *row)
 
 static json_t *attribute_array(const Operator *op)
 {
-  static const char *const kinds[] = {"int", "float", "ints", "string", "type", "floats", "strings"};
+  static const char *const kinds[] = {"int", "float", "ints", "string", "type", "floats", "strings", "graph"};
   json_t *list = json_array();
   for (unsigned i = 0; i < op->n_attributes; i++) {
     const OperatorAttribute *row = &op->attributes[i];

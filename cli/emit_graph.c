@@ -162,7 +162,8 @@ static json_t *attribute_json(const OperatorAttribute *row, const GraphAttribute
   case ATTRIBUTE_TYPE: return json_string(number_name((NumberType)attribute->integer));
   case ATTRIBUTE_INTS:
   case ATTRIBUTE_FLOATS:
-  case ATTRIBUTE_STRINGS: break;
+  case ATTRIBUTE_STRINGS:
+  case ATTRIBUTE_GRAPH: break;
   }
   list = json_array();
   for (unsigned i = 0; i < attribute->n; i++)

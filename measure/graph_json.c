@@ -57,7 +57,8 @@ static json_t *attribute_json(const OperatorAttribute *known, const GraphAttribu
       json_array_append_new(list, json_integer(attribute->integers[i]));
     return list;
   case ATTRIBUTE_FLOATS:
-  case ATTRIBUTE_STRINGS: break; /* of functions alone, which no graph has */
+  case ATTRIBUTE_STRINGS:
+  case ATTRIBUTE_GRAPH: break; /* of functions alone, which no graph has */
   }
   return json_null();
 }

@@ -94,7 +94,7 @@ static bool count_elements(GraphBuilder *b, const GraphTensorSpec *spec, GraphTe
 
 GraphTensor *graph_builder_constant(GraphBuilder *b, const GraphTensorSpec *spec)
 {
-  GraphTensor *tensor = add_tensor(b, spec, TENSOR_CONSTANT, b->constants);
+  GraphTensor *tensor = add_tensor(b, spec, TENSOR_CONSTANT, b->body ? b->body->constants : b->constants);
   if (tensor->type == TYPE_UNKNOWN) return NULL;
   if (count_elements(b, spec, tensor)) return tensor;
   tensor->type = TYPE_UNKNOWN;
@@ -126,27 +126,32 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   b->error = error;
   b->tensors = g_hash_table_new(g_str_hash, g_str_equal);
   b->refused = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  b->numbers = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   b->dims = g_array_new(FALSE, TRUE, sizeof(GraphDim));
   b->wanted = g_array_new(FALSE, TRUE, sizeof(BuilderOutput));
   b->sharing = g_array_new(FALSE, TRUE, sizeof(BuilderSharing));
-  GPtrArray **const lists[] = {&b->inputs, &b->constants, &b->computed, &b->outputs,     &b->formed,
-                               &b->nodes,  &b->expanded,  &b->all,      &b->input_names, &b->unsupported};
+  GPtrArray **const lists[] = {&b->inputs, &b->constants, &b->computed,   &b->outputs,
+                               &b->nodes,  &b->expanded,  &b->unsupported};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     *lists[i] = g_ptr_array_new();
+  b->bodies = g_ptr_array_new_with_free_func(builder_free_body);
+  builder_open_nodes(&b->read);
   return b;
 }
 
 static void builder_free(GraphBuilder *b)
 {
-  GPtrArray *const lists[] = {b->inputs, b->constants, b->computed, b->outputs,     b->formed,
-                              b->nodes,  b->expanded,  b->all,      b->input_names, b->unsupported};
+  GPtrArray *const lists[] = {b->inputs, b->constants, b->computed,    b->outputs,
+                              b->nodes,  b->expanded,  b->unsupported, b->bodies};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     g_ptr_array_unref(lists[i]);
   g_array_unref(b->dims);
+  builder_free_nodes(&b->read);
   g_array_unref(b->wanted);
   g_array_unref(b->sharing);
   g_hash_table_unref(b->tensors);
   g_hash_table_unref(b->refused);
+  g_hash_table_unref(b->numbers);
   g_free(b);
 }
 
@@ -224,6 +229,7 @@ Graph *graph_builder_finish(GraphBuilder *b)
 {
   Graph *graph = b->graph;
   builder_settle_dims(b);
+  builder_link_bodies(b);
   builder_link(b);
   settle(b);
   graph_collect_facts(graph); /* of what is declared: whether a dimension can be divided */

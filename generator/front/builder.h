@@ -95,6 +95,7 @@ typedef struct GraphAttributeSpec {
   const char *name;
   Mark name_mark;
   const void *value;
+  const GraphBody *body; /* of one that is a graph; else NULL */
 } GraphAttributeSpec;
 
 typedef struct GraphNodeSpec {
@@ -114,7 +115,12 @@ typedef struct GraphNodeSpec {
  * also the reader's own, is one of this node. */
 void graph_builder_open_node(GraphBuilder *builder);
 void graph_builder_close_node(GraphBuilder *builder, const GraphNodeSpec *spec);
-/* A tensor that the graph gives back. */
+/* A graph that an attribute of a node holds, before that node is opened: constants, nodes and outputs from here on are its own until it
+ * is closed, and know those around it. Its inputs have the types that the node gives them. */
+void graph_builder_open_body(GraphBuilder *builder);
+void graph_builder_body_input(GraphBuilder *builder, const char *name, const Mark *mark);
+const GraphBody *graph_builder_close_body(GraphBuilder *builder);
+/* A tensor that the graph, or the body that is open, gives back. */
 void graph_builder_output(GraphBuilder *builder, const char *name, const Mark *mark);
 /* Such a one lies in the memory of an input. */
 void graph_builder_share(GraphBuilder *builder, const char *output, const char *input, const Mark *mark);

@@ -182,9 +182,18 @@ static void set_texts(GraphBuilder *b, const void *value, GraphAttribute *attrib
   attribute->n = count;
 }
 
-static void set_attribute(GraphBuilder *b, const void *value, const OperatorAttribute *row,
+static void set_body(GraphBuilder *b, const GraphAttributeSpec *spec, GraphAttribute *attribute)
+{
+  attribute->body = spec->body;
+  if (!spec->body)
+    graph_builder_report(b, ERROR_INPUT, &attribute->mark, "type", NULL, "attribute `%s` is a graph",
+                         spec->name);
+}
+
+static void set_attribute(GraphBuilder *b, const GraphAttributeSpec *spec, const OperatorAttribute *row,
                           GraphAttribute *attribute)
 {
+  const void *value = spec->value;
   attribute->given = true;
   attribute->mark = b->format->mark(value);
   switch (row->kind) {
@@ -195,6 +204,7 @@ static void set_attribute(GraphBuilder *b, const void *value, const OperatorAttr
   case ATTRIBUTE_STRINGS: set_texts(b, value, attribute); return;
   case ATTRIBUTE_STRING: set_choice(b, value, row, attribute); return;
   case ATTRIBUTE_TYPE: set_type(b, value, row, attribute); return;
+  case ATTRIBUTE_GRAPH: set_body(b, spec, attribute); return;
   }
 }
 
@@ -233,7 +243,7 @@ static void set_attributes(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode
     int index = operator_attribute_index(op, attribute->name);
     if (builder_refuse_attribute_of_version(b, node, attribute->name, &attribute->name_mark)) continue;
     if (index >= 0)
-      set_attribute(b, attribute->value, &op->attributes[index], &node->attributes[index]);
+      set_attribute(b, attribute, &op->attributes[index], &node->attributes[index]);
     else
       refuse_attribute(b, node, attribute->name, &attribute->name_mark);
   }
@@ -262,12 +272,6 @@ static void check_arity(GraphBuilder *b, const GraphNode *node, bool output, uns
                        n);
 }
 
-static bool is_required(const GraphNode *node, unsigned input)
-{
-  if (node->op) return input < node->op->min_inputs;
-  return node->onnx && input < node->onnx->min_inputs && !onnx_input(node->onnx, input).optional;
-}
-
 /* The outputs are defined even when the node is faulty: what reads them is not to blame. */
 static void add_outputs(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
 {
@@ -286,7 +290,7 @@ static void add_outputs(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *n
     }
     node->outputs[i] = graph_tensor_new(b->graph, output->name, TENSOR_COMPUTED, output->mark);
     node->outputs[i]->producer = node;
-    builder_define(b, node->outputs[i], b->computed);
+    builder_define(b, node->outputs[i], b->body ? b->body->results : b->computed);
   }
 }
 
@@ -305,23 +309,19 @@ static const char **add_inputs(GraphBuilder *b, const GraphNodeSpec *spec, Graph
     marks[i] = spec->inputs[i].mark;
     if (!spec->inputs[i].name) continue;
     names[i] = arena_strdup(arena, spec->inputs[i].name);
-    if (!*names[i] && is_required(node, i))
+    if (!*names[i] && builder_requires(node, i))
       graph_builder_report(b, ERROR_INPUT, &marks[i], "missing-input", NULL, "input %u of %s is required",
                            i + 1, node->op ? node->op->name : node->onnx->name);
   }
   return names;
 }
 
-static void link_inputs(GraphBuilder *b, GraphNode *node, const char **names)
+static void link_inputs(GraphBuilder *b, GraphNode *node, const char **names, const GraphBody *body)
 {
   for (unsigned i = 0; i < node->n_inputs; i++) {
     if (!names[i] || !*names[i]) continue;
-    node->inputs[i] = g_hash_table_lookup(b->tensors, names[i]);
-    if (node->inputs[i]) continue;
-    g_autofree const char **known = builder_tensor_names(b);
-    g_autofree char *hint = builder_suggest(names[i], known, NULL);
-    graph_builder_report(b, ERROR_INPUT, &node->input_marks[i], "undefined-tensor", hint,
-                         "tensor `%s` is not defined", names[i]);
+    node->inputs[i] = builder_find(b, body, names[i]);
+    if (!node->inputs[i]) builder_report_undefined(b, body, names[i], &node->input_marks[i]);
   }
 }
 
@@ -343,11 +343,12 @@ void graph_builder_close_node(GraphBuilder *b, const GraphNodeSpec *spec)
   else if (node->onnx && !spec->attributes_faulty)
     builder_check_attributes(b, spec, node->onnx);
   add_outputs(b, spec, node);
-  g_ptr_array_add(b->all, node);
-  g_ptr_array_add(b->input_names, names);
+  const BuilderNodes *read = b->body ? &b->body->read : &b->read;
+  g_ptr_array_add(read->all, node);
+  g_ptr_array_add(read->input_names, names);
   if (!node->op && node->onnx) g_ptr_array_add(b->unsupported, node);
   if (!b->failed)
-    g_ptr_array_add(b->formed, node);
+    g_ptr_array_add(read->formed, node);
   else
     for (unsigned i = 0; i < node->n_outputs; i++)
       if (node->outputs[i]) node->outputs[i]->producer = NULL;
@@ -357,12 +358,18 @@ void graph_builder_close_node(GraphBuilder *b, const GraphNodeSpec *spec)
 
 /* ---- order ---- */
 
+/* One of these nodes, not of what is around them. */
+static bool is_among(const GPtrArray *nodes, const GraphNode *node)
+{
+  return node && node->index < nodes->len && nodes->pdata[node->index] == node;
+}
+
 /* An input whose producer is not done. */
-static GraphTensor *waits_for(const GraphNode *node, const bool *done)
+static GraphTensor *waits_for(const GPtrArray *nodes, const GraphNode *node, const bool *done)
 {
   for (unsigned i = 0; i < node->n_inputs; i++) {
     GraphTensor *input = node->inputs[i];
-    if (input && input->producer && !done[input->producer->index]) return input;
+    if (input && is_among(nodes, input->producer) && !done[input->producer->index]) return input;
   }
   return NULL;
 }
@@ -375,12 +382,12 @@ static void report_cycle(GraphBuilder *b, GPtrArray *nodes, const bool *done)
   for (unsigned i = 0; i < nodes->len && !node; i++)
     if (!done[i]) node = nodes->pdata[i];
   while (g_hash_table_add(seen, node))
-    node = waits_for(node, done)->producer;
+    node = waits_for(nodes, node, done)->producer;
   GraphNode *start = node;
   g_autoptr(GString) path = g_string_new(NULL);
   unsigned n = 0;
   do {
-    GraphTensor *tensor = waits_for(node, done);
+    GraphTensor *tensor = waits_for(nodes, node, done);
     if (n++ < 8) g_string_append_printf(path, "%s`%s`", n > 1 ? " from " : "", tensor->name);
     node = tensor->producer;
   } while (node != start);
@@ -389,7 +396,7 @@ static void report_cycle(GraphBuilder *b, GPtrArray *nodes, const bool *done)
 }
 
 /* A sorted file keeps its order. */
-static void order_nodes(GraphBuilder *b, GPtrArray *nodes)
+static void order_nodes(GraphBuilder *b, GPtrArray *nodes, GPtrArray *into)
 {
   g_autofree bool *done = g_new0(bool, nodes->len + 1);
   g_autofree unsigned *order = g_new(unsigned, nodes->len + 1);
@@ -400,7 +407,7 @@ static void order_nodes(GraphBuilder *b, GPtrArray *nodes)
     const GraphNode *node = nodes->pdata[i];
     for (unsigned j = 0; j < node->n_inputs; j++) {
       OrderEdge edge = {.second = i};
-      if (!node->inputs[j] || !node->inputs[j]->producer) continue;
+      if (!node->inputs[j] || !is_among(nodes, node->inputs[j]->producer)) continue;
       edge.first = node->inputs[j]->producer->index;
       g_array_append_val(edges, edge);
     }
@@ -408,7 +415,7 @@ static void order_nodes(GraphBuilder *b, GPtrArray *nodes)
   unsigned n = order_by_rounds(nodes->len, (const OrderEdge *)(void *)edges->data, edges->len, order);
   for (unsigned i = 0; i < n; i++) {
     done[order[i]] = true;
-    g_ptr_array_add(b->nodes, nodes->pdata[order[i]]);
+    g_ptr_array_add(into, nodes->pdata[order[i]]);
   }
   if (n < nodes->len) report_cycle(b, nodes, done);
 }
@@ -451,7 +458,7 @@ void builder_index(GraphBuilder *b, GPtrArray *nodes)
 void graph_builder_output(GraphBuilder *b, const char *name, const Mark *mark)
 {
   BuilderOutput output = {arena_strdup(b->graph->arena, name), *mark};
-  g_array_append_val(b->wanted, output);
+  g_array_append_val(b->body ? b->body->wanted : b->wanted, output);
 }
 
 void graph_builder_share(GraphBuilder *b, const char *output, const char *input, const Mark *mark)
@@ -483,7 +490,7 @@ static void find_output(GraphBuilder *b, const char *name, const Mark *mark)
 {
   GraphTensor *tensor = g_hash_table_lookup(b->tensors, name);
   if (!tensor) {
-    g_autofree const char **known = builder_tensor_names(b);
+    g_autofree const char **known = builder_tensor_names(b, NULL);
     g_autofree char *hint = builder_suggest(name, known, NULL);
     graph_builder_report(b, ERROR_INPUT, mark, "undefined-tensor", hint, "no node produces the output `%s`",
                          name);
@@ -499,11 +506,55 @@ static void find_output(GraphBuilder *b, const char *name, const Mark *mark)
   }
 }
 
+/* What its bodies take from around them, as further inputs. */
+static void take_captured(GraphBuilder *b, GraphNode *node)
+{
+  unsigned n = node->n_inputs, at = n;
+  for (unsigned i = 0; node->op && node->attributes && i < node->op->n_attributes; i++)
+    if (node->attributes[i].body) n += node->attributes[i].body->captured->len;
+  if (n == at) return;
+  GraphTensor **inputs = arena_new_array(b->graph->arena, GraphTensor *, n);
+  Mark *marks = arena_new_array(b->graph->arena, Mark, n);
+  for (unsigned i = 0; i < n; i++) {
+    inputs[i] = i < at ? node->inputs[i] : NULL;
+    marks[i] = i < at ? node->input_marks[i] : node->mark;
+  }
+  for (unsigned i = 0; i < node->op->n_attributes; i++) {
+    const GraphBody *body = node->attributes[i].body;
+    for (unsigned j = 0; body && j < body->captured->len; j++)
+      inputs[at++] = body->captured->pdata[j];
+  }
+  node->n_captured = n - node->n_inputs;
+  node->inputs = inputs;
+  node->input_marks = marks;
+  node->n_inputs = n;
+}
+
+void builder_open_nodes(BuilderNodes *nodes)
+{
+  *nodes = (BuilderNodes){g_ptr_array_new(), g_ptr_array_new(), g_ptr_array_new()};
+}
+
+void builder_free_nodes(const BuilderNodes *nodes)
+{
+  g_ptr_array_unref(nodes->all);
+  g_ptr_array_unref(nodes->input_names);
+  g_ptr_array_unref(nodes->formed);
+}
+
+void builder_link_nodes(GraphBuilder *b, const BuilderNodes *nodes, const GraphBody *body, GPtrArray *order)
+{
+  for (unsigned i = 0; i < nodes->all->len; i++)
+    if (nodes->input_names->pdata[i]) {
+      link_inputs(b, nodes->all->pdata[i], nodes->input_names->pdata[i], body);
+      take_captured(b, nodes->all->pdata[i]);
+    }
+  order_nodes(b, nodes->formed, order);
+}
+
 void builder_link(GraphBuilder *b)
 {
-  for (unsigned i = 0; i < b->all->len; i++)
-    if (b->input_names->pdata[i]) link_inputs(b, b->all->pdata[i], b->input_names->pdata[i]);
-  order_nodes(b, b->formed);
+  builder_link_nodes(b, &b->read, NULL, b->nodes);
   builder_index(b, b->nodes);
   for (unsigned i = 0; i < b->wanted->len; i++) {
     const BuilderOutput *output = &g_array_index(b->wanted, BuilderOutput, i);

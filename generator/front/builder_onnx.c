@@ -76,6 +76,13 @@ bool builder_refuse_attribute_of_version(GraphBuilder *b, const GraphNode *node,
   return true;
 }
 
+bool builder_requires(const GraphNode *node, unsigned input)
+{
+  OnnxInput onnx = node->onnx ? onnx_input(node->onnx, input) : (OnnxInput){0};
+  unsigned least = node->op ? node->op->min_inputs : node->onnx ? node->onnx->min_inputs : 0;
+  return input < least && (!onnx.optional || onnx.variadic);
+}
+
 /* ---- types ---- */
 
 /* ONNX's number of what an input is known to be; 0: not known. */
@@ -89,7 +96,7 @@ static bool check_types(GraphBuilder *b, const GraphNode *node, const OnnxOperat
 {
   bool ok = true;
   unsigned first[128] = {0}; /* input + 1 that gave a variable its type */
-  for (unsigned i = 0; i < node->n_inputs; i++) {
+  for (unsigned i = 0; i < node->n_inputs - node->n_captured; i++) {
     unsigned number = type_number(node->inputs[i]);
     if (!number) continue;
     OnnxInput input = onnx_input(onnx, i);

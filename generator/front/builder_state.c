@@ -62,10 +62,11 @@ bool graph_builder_type(GraphBuilder *b, const char *name, const Mark *mark, Num
 
 void builder_define(GraphBuilder *b, GraphTensor *tensor, GPtrArray *list)
 {
+  GHashTable *tensors = b->body ? b->body->tensors : b->tensors;
   g_ptr_array_add(list, tensor);
-  GraphTensor *earlier = g_hash_table_lookup(b->tensors, tensor->name);
+  GraphTensor *earlier = g_hash_table_lookup(tensors, tensor->name);
   if (!earlier) {
-    g_hash_table_insert(b->tensors, (void *)tensor->name, tensor);
+    g_hash_table_insert(tensors, (void *)tensor->name, tensor);
     return;
   }
   graph_builder_report(b, ERROR_INPUT, &tensor->mark, "defined-twice", "give each tensor a name of its own",
@@ -74,13 +75,47 @@ void builder_define(GraphBuilder *b, GraphTensor *tensor, GPtrArray *list)
             "first defined here");
 }
 
-const char **builder_tensor_names(GraphBuilder *b)
+const char **builder_tensor_names(const GraphBuilder *b, const GraphBody *body)
 {
   GPtrArray *names = g_ptr_array_new();
+  GHashTableIter iter;
+  gpointer name;
+  for (; body; body = body->outer)
+    for (g_hash_table_iter_init(&iter, body->tensors); g_hash_table_iter_next(&iter, &name, NULL);)
+      g_ptr_array_add(names, name);
   GPtrArray *const lists[] = {b->inputs, b->constants, b->computed};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     for (unsigned j = 0; j < lists[i]->len; j++)
       g_ptr_array_add(names, (void *)((GraphTensor *)lists[i]->pdata[j])->name);
   g_ptr_array_add(names, NULL);
   return (const char **)g_ptr_array_free(names, FALSE);
+}
+
+void builder_report_undefined(GraphBuilder *b, const GraphBody *body, const char *name, const Mark *mark)
+{
+  g_autofree const char **known = builder_tensor_names(b, body);
+  g_autofree char *hint = builder_suggest(name, known, NULL);
+  graph_builder_report(b, ERROR_INPUT, mark, "undefined-tensor", hint, "tensor `%s` is not defined", name);
+}
+
+GraphTensor *builder_find(const GraphBuilder *b, const GraphBody *body, const char *name)
+{
+  for (; body; body = body->outer) {
+    GraphTensor *tensor = g_hash_table_lookup(body->tensors, name);
+    if (tensor) return tensor;
+  }
+  return g_hash_table_lookup(b->tensors, name);
+}
+
+const char *builder_free_name(GraphBuilder *b, const char *name, const char *separator)
+{
+  if (!g_hash_table_contains(b->tensors, name)) return arena_strdup(b->graph->arena, name);
+  unsigned number = GPOINTER_TO_UINT(g_hash_table_lookup(b->numbers, name));
+  const char *found;
+  do {
+    number = MAX(number + 1, 2);
+    found = arena_printf(b->graph->arena, "%s%s%u", name, separator, number);
+  } while (g_hash_table_contains(b->tensors, found));
+  g_hash_table_insert(b->numbers, g_strdup(name), GUINT_TO_POINTER(number));
+  return found;
 }

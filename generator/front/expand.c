@@ -2,6 +2,8 @@
 #include "generator/front/expand.h"
 #include <string.h>
 
+#define MOST_COPIES (1 << 16) /* of nodes of bodies: loops within loops multiply them */
+
 struct Expansion {
   Inference *inference;
   GraphNode *node;
@@ -96,6 +98,11 @@ bool expand_failed(const Expansion *at)
 
 /* ---- faults ---- */
 
+void expand_fail(Expansion *at)
+{
+  at->failed = true;
+}
+
 static void refuse(Expansion *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
                    const char *format, va_list arguments)
 {
@@ -132,11 +139,7 @@ static GraphTensor *new_tensor(Expansion *at, const char *part, GraphTensorKind 
   GraphBuilder *b = at->inference->builder;
   const GraphTensor *result = at->node->outputs[0];
   g_autofree char *name = g_strdup_printf("%s.%s", result ? result->name : at->node->op->name, part);
-  for (unsigned i = 2; g_hash_table_contains(b->tensors, name); i++) {
-    g_free(name);
-    name = g_strdup_printf("%s.%s%u", result ? result->name : at->node->op->name, part, i);
-  }
-  GraphTensor *tensor = graph_tensor_new(b->graph, name, kind, at->node->mark);
+  GraphTensor *tensor = graph_tensor_new(b->graph, builder_free_name(b, name, ""), kind, at->node->mark);
   builder_define(b, tensor, kind == TENSOR_CONSTANT ? b->constants : b->computed);
   if (kind == TENSOR_COMPUTED) g_ptr_array_add(at->made, tensor);
   return tensor;
@@ -233,6 +236,23 @@ static const Mark *mark_inputs(Expansion *at, const ExpandNode *spec)
   return marks;
 }
 
+static GraphTensor *new_result(Expansion *at, GraphNode *node, const char *part, Mark mark)
+{
+  GraphTensor *tensor = new_tensor(at, part, TENSOR_COMPUTED);
+  tensor->mark = mark;
+  tensor->producer = node;
+  tensor->n_consumers = 1; /* a function among the body gives it */
+  return tensor;
+}
+
+static bool infer_made(Expansion *at, GraphNode *node)
+{
+  Inference inner = *at->inference;
+  inner.node = node;
+  at->failed = !infer_node(&inner);
+  return !at->failed;
+}
+
 GraphTensor *expand_node(Expansion *at, const ExpandNode *spec)
 {
   if (at->failed) return NULL;
@@ -249,16 +269,30 @@ GraphTensor *expand_node(Expansion *at, const ExpandNode *spec)
   node->n_outputs = 1 + spec->n_further;
   node->outputs = arena_new_array(arena, GraphTensor *, node->n_outputs);
   for (unsigned i = 0; i < node->n_outputs; i++) {
-    node->outputs[i] = new_tensor(at, spec->part, TENSOR_COMPUTED);
-    node->outputs[i]->producer = node;
-    node->outputs[i]->n_consumers = 1; /* a function among the body gives it */
+    node->outputs[i] = new_result(at, node, spec->part, node->mark);
     if (i) spec->further[i - 1] = node->outputs[i];
   }
   set_attributes(at, spec, node);
-  Inference inner = *at->inference;
-  inner.node = node;
-  at->failed = !infer_node(&inner);
-  return at->failed ? NULL : node->outputs[0];
+  return infer_made(at, node) ? node->outputs[0] : NULL;
+}
+
+bool expand_copy(Expansion *at, const GraphNode *of, GraphTensor *const *inputs, GraphTensor **outputs)
+{
+  if (!at->failed && at->inference->builder->n_copies++ >= MOST_COPIES)
+    expand_refuse(at, ERROR_UNSUPPORTED, 0, "too-large", NULL,
+                  "%s of a graph whose loops, written out, have more than %d nodes is not supported",
+                  at->node->op->name, MOST_COPIES);
+  if (at->failed) return false;
+  Arena *arena = expand_arena(at);
+  GraphNode *node = arena_memdup(arena, of, sizeof *of);
+  node->written = graph_written_operator(of);
+  node->loop = at->loop;
+  node->inputs = arena_memdup(arena, inputs, of->n_inputs * sizeof(GraphTensor *));
+  node->outputs = arena_new_array(arena, GraphTensor *, of->n_outputs);
+  for (unsigned i = 0; i < of->n_outputs; i++)
+    if (of->outputs[i]) node->outputs[i] = new_result(at, node, of->outputs[i]->name, of->outputs[i]->mark);
+  memcpy(outputs, node->outputs, of->n_outputs * sizeof(GraphTensor *));
+  return infer_made(at, node);
 }
 
 GraphTensor *expand(Expansion *at, OperatorId op, const char *part, GraphTensor *a, GraphTensor *b)
@@ -297,14 +331,6 @@ GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, con
   return expand_node(at, &spec);
 }
 
-GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm)
-{
-  if (at->failed) return NULL;
-  return expand_node(
-      at,
-      &(ExpandNode){ONNX_Transpose, part, 1, {x}, .attributes = {{"perm", .integers = perm, .n = x->rank}}});
-}
-
 GraphTensor *expand_slice(Expansion *at, const char *part, GraphTensor *x, int64_t axis, int64_t from,
                           int64_t to)
 {
@@ -316,6 +342,24 @@ GraphTensor *expand_slice(Expansion *at, const char *part, GraphTensor *x, int64
                          expand_integers(at, "axis", &axis, 1)}});
 }
 
+GraphTensor *expand_squeeze(Expansion *at, const char *part, GraphTensor *x, int64_t axis)
+{
+  return expand(at, ONNX_Squeeze, part, x, expand_integers(at, "axis", &axis, 1));
+}
+
+GraphTensor *expand_unsqueeze(Expansion *at, const char *part, GraphTensor *x, int64_t axis)
+{
+  return expand(at, ONNX_Unsqueeze, part, x, expand_integers(at, "axis", &axis, 1));
+}
+
+GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm)
+{
+  if (at->failed) return NULL;
+  return expand_node(
+      at,
+      &(ExpandNode){ONNX_Transpose, part, 1, {x}, .attributes = {{"perm", .integers = perm, .n = x->rank}}});
+}
+
 /* ---- loops ---- */
 
 void expand_open_loop(Expansion *at, const Symbolic *count)
@@ -323,13 +367,19 @@ void expand_open_loop(Expansion *at, const Symbolic *count)
   GraphLoop *loop = arena_new_object(expand_arena(at), GraphLoop);
   loop->count = count;
   if (at->loop)
-    expand_refuse(at, ERROR_UNSUPPORTED, 0, "loop", NULL, "a loop within a loop is not supported");
+    expand_refuse(at, ERROR_UNSUPPORTED, 0, "loop", "see docs/graph.md, control flow",
+                  "%s in a loop is not supported: a loop within a loop", at->node->op->name);
   at->loop = loop;
 }
 
 void expand_close_loop(Expansion *at)
 {
   at->loop = at->node->loop;
+}
+
+bool expand_in_loop(const Expansion *at)
+{
+  return at->loop != NULL;
 }
 
 GraphTensor *expand_element(Expansion *at, const char *part, GraphTensor *x, bool reverse)

@@ -75,8 +75,12 @@ void expand_refuse(Expansion *at, ErrorCode code, unsigned input, const char *id
 void expand_refuse_attribute(Expansion *at, ErrorCode code, const char *attribute, const char *hint,
                              const char *format, ...) G_GNUC_PRINTF(5, 6);
 bool expand_failed(const Expansion *at);
+/* Fails because of what was reported before. */
+void expand_fail(Expansion *at);
 
 GraphTensor *expand_node(Expansion *at, const ExpandNode *spec);
+/* A node like one of a GraphBody, with these inputs; puts as many results as it has into `outputs`, NULL where it has none. */
+bool expand_copy(Expansion *at, const GraphNode *of, GraphTensor *const *inputs, GraphTensor **outputs);
 /* Of one or two (b not NULL) inputs and no attributes. */
 GraphTensor *expand(Expansion *at, OperatorId op, const char *part, GraphTensor *a, GraphTensor *b);
 /* x itself if it has the type. */
@@ -96,14 +100,17 @@ GraphTensor *expand_index(Expansion *at, const char *part, const Symbolic *const
                           unsigned axis);
 GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, const Symbolic *const *shape,
                             unsigned rank);
-/* perm as Transpose has it. */
-GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm);
 /* Elements from..to along an axis, as Slice counts them. */
 GraphTensor *expand_slice(Expansion *at, const char *part, GraphTensor *x, int64_t axis, int64_t from,
                           int64_t to);
+GraphTensor *expand_squeeze(Expansion *at, const char *part, GraphTensor *x, int64_t axis);
+GraphTensor *expand_unsqueeze(Expansion *at, const char *part, GraphTensor *x, int64_t axis);
+/* perm as Transpose has it. */
+GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm);
 /* Nodes from here on are carried out so many times, until the loop ends. None is open. */
 void expand_open_loop(Expansion *at, const Symbolic *count);
 void expand_close_loop(Expansion *at);
+bool expand_in_loop(const Expansion *at);
 /* In such a loop: x[t] of its t-th time, or from the last on. */
 GraphTensor *expand_element(Expansion *at, const char *part, GraphTensor *x, bool reverse);
 /* x of each time behind one another. */

@@ -34,23 +34,13 @@ typedef struct {
 
 /* ---- what there is ---- */
 
-static GraphTensor *squeeze(Expansion *x, const char *part, GraphTensor *of, int64_t axis)
-{
-  return expand(x, ONNX_Squeeze, part, of, expand_integers(x, "axis", &axis, 1));
-}
-
-static GraphTensor *unsqueeze(Expansion *x, const char *part, GraphTensor *of, int64_t axis)
-{
-  return expand(x, ONNX_Unsqueeze, part, of, expand_integers(x, "axis", &axis, 1));
-}
-
 /* An operand's part of the direction. */
 static GraphTensor *part_of(const Direction *d, const char *part, unsigned input, unsigned axis)
 {
   Expansion *x = d->of->x;
   GraphTensor *of = expand_input(x, input);
   if (d->of->directions > 1) of = expand_slice(x, part, of, axis, d->index, d->index + 1);
-  return squeeze(x, part, of, axis);
+  return expand_squeeze(x, part, of, axis);
 }
 
 static GraphTensor *add(Expansion *x, const char *part, GraphTensor *a, GraphTensor *b)
@@ -300,7 +290,7 @@ static void open_loop(Direction *d)
   d->state = open_state(d, "state", d->state);
   if (!d->valid) return;
   GraphTensor *step = expand_element(x, "step", d->valid, d->reverse);
-  d->valid = expand(x, ONNX_Less, "valid", step, unsqueeze(x, "length", expand_input(x, LENGTHS), 1));
+  d->valid = expand(x, ONNX_Less, "valid", step, expand_unsqueeze(x, "length", expand_input(x, LENGTHS), 1));
 }
 
 static GraphTensor *next(const Direction *d, GraphTensor *value, GraphTensor *state)
@@ -315,7 +305,7 @@ static void close_loop(Direction *d, GraphTensor *state)
   state = expand_cast(x, "next", state, d->of->type);
   GraphTensor *zero = d->valid ? expand_number(x, "zero", d->of->type, 0) : NULL;
   d->last[0] = next(d, state, d->state);
-  GraphTensor *row = unsqueeze(x, "row", where_valid(d, "row", state, zero), d->of->turned);
+  GraphTensor *row = expand_unsqueeze(x, "row", where_valid(d, "row", state, zero), d->of->turned);
   d->all = expand_stack(x, "all", row, d->reverse);
   expand_close_loop(x);
 }
@@ -343,7 +333,7 @@ static void give_results(Recurrence *r, Direction *d)
     GraphTensor *last[MOST_DIRECTIONS] = {NULL};
     if (!expand_wants(x, LAST_STATE + i)) continue;
     for (unsigned k = 0; k < r->directions; k++)
-      last[k] = unsqueeze(x, "last_row", expand_cast(x, "last", d[k].last[i], r->type), r->turned);
+      last[k] = expand_unsqueeze(x, "last_row", expand_cast(x, "last", d[k].last[i], r->type), r->turned);
     expand_give(x, LAST_STATE + i, join(r, "last_rows", last, r->turned));
   }
 }

@@ -281,6 +281,7 @@ static void dump_attribute(GString *text, const OperatorAttribute *row, const Gr
     for (unsigned i = 0; i < attribute->n; i++)
       g_string_append_printf(text, "%s%s", i ? "," : "", attribute->texts[i]);
     return;
+  case ATTRIBUTE_GRAPH: return;
   case ATTRIBUTE_INTS: break;
   }
   for (unsigned i = 0; i < attribute->n; i++)

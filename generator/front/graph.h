@@ -81,6 +81,9 @@ typedef struct GraphLoop {
   const Symbolic *count;
 } GraphLoop;
 
+/* A graph that an attribute holds (private.h): of nodes that are written, while the graph is read. */
+typedef struct GraphBody GraphBody;
+
 /* A node's attributes stand in the order of op->attributes; absent ones hold the default. */
 typedef struct GraphAttribute {
   bool given;
@@ -90,6 +93,7 @@ typedef struct GraphAttribute {
   const int64_t *integers;  /* INTS */
   const double *numbers;    /* FLOATS */
   const char *const *texts; /* STRINGS */
+  const GraphBody *body;    /* GRAPH */
   unsigned n;
   Mark mark;
 } GraphAttribute;
@@ -104,6 +108,7 @@ struct GraphNode {
   const GraphLoop *loop;           /* that it is carried out in; NULL: none */
   GraphTensor **inputs;            /* NULL: an optional input that is absent; n_inputs >= op->min_inputs */
   unsigned n_inputs;
+  unsigned n_captured;   /* the last ones of them: what bodies of its attributes take from around it */
   GraphTensor **outputs; /* NULL: not asked for */
   unsigned n_outputs;
   GraphAttribute *attributes; /* op->n_attributes */

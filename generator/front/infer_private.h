@@ -26,6 +26,8 @@ void infer_take_offers(GraphBuilder *builder);
 void infer_known_outputs(GraphBuilder *builder);
 /* Inputs that are known become constants; those that depend on symbols where the node asks for no more (all but the first). */
 void infer_read_known(Inference *at, bool symbolic);
+/* The node's meaning depends on what that input holds. */
+bool infer_must_know(const GraphNode *node, unsigned input);
 Shape infer_shape_of(const GraphTensor *tensor);
 /* Two extents are equal, or an ONNX model takes them to be: assume.h. */
 bool infer_same(Inference *at, const Symbolic *a, const Symbolic *b);

@@ -157,6 +157,45 @@ static bool are_lists(const GraphNode *node, size_t n)
   return node->outputs[0]->rank <= 1 || node->op->class_ == OPERATOR_VIEW;
 }
 
+/* The parts of a list. */
+static void know_parts(Inference *at)
+{
+  const GraphNode *node = at->node;
+  const GraphTensor *list = node->inputs[0];
+  size_t first = 0;
+  if (node->op->id != ONNX_Split || !list->values || list->rank != 1) return;
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    int64_t n;
+    if (!symbolic_is_constant(node->sizes[i], &n) || first + (size_t)n > list->n_elements) return;
+    GraphTensor *part = node->outputs[i];
+    if (part) {
+      part->values = list->values + first;
+      part->n_elements = (size_t)n;
+      part->offered = list->offered;
+    }
+    first += (size_t)n;
+  }
+}
+
+/* A number that was computed as a float. */
+static void know_whole(Inference *at)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  GraphTensor *output = at->node->outputs[0];
+  const double most = 0x1p53;
+  bool truth = output->type == NUMBER_BOOL;
+  if (at->node->op->id != ONNX_Cast || (output->type != NUMBER_S64 && output->type != NUMBER_S32 && !truth))
+    return;
+  if (number_class(input->type) != NUMBER_FLOAT || !input->data || input->n_elements != 1) return;
+  double value = number_to_double(input->type, input->data);
+  if (!(value > -most && value < most) || (output->type == NUMBER_S32 && fabs(value) >= 0x1p31)) return;
+  const Symbolic **values = arena_new_array(at->graph->arena, const Symbolic *, 1);
+  bool is_zero = !(value < 0) && !(value > 0);
+  values[0] = symbolic_constant(at->graph->arena, truth ? !is_zero : (int64_t)value);
+  output->values = values;
+  output->n_elements = 1;
+}
+
 static void know_integers(Inference *at, size_t n)
 {
   GraphTensor *output = at->node->outputs[0];
@@ -214,6 +253,9 @@ static bool compute(const GraphNode *node, double a, double b, double *value)
   case ONNX_Squeeze:
   case ONNX_Unsqueeze: *value = a; return true;
   case ONNX_Sqrt: *value = sqrt(a); return true;
+  case ONNX_Ceil: *value = ceil(a); return true;
+  case ONNX_Floor: *value = floor(a); return true;
+  case ONNX_Relu: *value = a > 0 ? a : 0; return true;
   case ONNX_Reciprocal: *value = 1 / a; return true;
   case ONNX_Neg: *value = -a; return true;
   case ONNX_Add: *value = a + b; return true;
@@ -253,6 +295,7 @@ void infer_known(Inference *at)
   const GraphNode *node = at->node;
   GraphTensor *output = node->outputs[0];
   size_t n;
+  know_parts(at);
   if (node->n_outputs != 1 || !node->n_inputs || !count(output, &n)) return;
   if (node->op->id == ONNX_Shape || node->op->id == ONNX_Size)
     know_shape(at, n);
@@ -260,6 +303,7 @@ void infer_known(Inference *at)
     know_integers(at, n);
   else if (n == 1)
     know_number(at);
+  if (n == 1 && !output->values && !output->data) know_whole(at);
   bool by_shape = node->op->id == ONNX_Shape || node->op->id == ONNX_Size;
   output->offered = (output->values || output->data) && !by_shape && is_offered(node);
 }
@@ -271,6 +315,7 @@ static const struct {
   OperatorId op;
   uint32_t inputs;
 } needs[] = {
+    {ONNX_Loop, 1u},
     {ONNX_Range, 7u},
     {ONNX_HannWindow, 1u},
     {ONNX_HammingWindow, 1u},
@@ -288,13 +333,13 @@ static const struct {
     {ONNX_Resize, 1u << 1 | 1u << 2 | 1u << 3},
 };
 
-static bool must_know(const GraphNode *node, unsigned input)
+bool infer_must_know(const GraphNode *node, unsigned input)
 {
   ShapeRule rule = node->op->shape_rule;
   if (node->op->class_ == OPERATOR_VIEW || rule == SHAPE_RULE_REDUCE)
     return input > 0 && node->op->id != ONNX_Concat;
   for (unsigned i = 0; i < G_N_ELEMENTS(needs); i++)
-    if (needs[i].op == node->op->id) return needs[i].inputs >> input & 1;
+    if (needs[i].op == node->op->id) return input < 32 && needs[i].inputs >> input & 1;
   return false;
 }
 
@@ -321,11 +366,7 @@ static GraphTensor *constant_of(Inference *at, const GraphTensor *known)
   g_autofree char *name = g_strdup_printf("%s.known", known->name);
   GraphTensor *constant = g_hash_table_lookup(b->tensors, name);
   if (constant && constant->values == known->values && constant->kind == TENSOR_CONSTANT) return constant;
-  for (unsigned i = 2; g_hash_table_contains(b->tensors, name); i++) {
-    g_free(name);
-    name = g_strdup_printf("%s.known%u", known->name, i);
-  }
-  constant = graph_tensor_new(b->graph, name, TENSOR_CONSTANT, known->mark);
+  constant = graph_tensor_new(b->graph, builder_free_name(b, name, ""), TENSOR_CONSTANT, known->mark);
   builder_define(b, constant, b->constants);
   constant->type = known->type;
   constant->align = known->align;
@@ -381,7 +422,7 @@ void infer_read_known(Inference *at, bool symbolic)
   for (unsigned i = 0; i < node->n_inputs; i++) {
     GraphTensor *input = node->inputs[i];
     if (!input || input->kind == TENSOR_CONSTANT || input->is_output) continue;
-    if (input->offered && !must_know(node, i)) continue;
+    if (input->offered && !infer_must_know(node, i)) continue;
     if (input->values && !input->data) write_numbers(at, input);
     bool number = input->values && input->n_elements == 1 && node->op->class_ == OPERATOR_ELEMENTWISE;
     if (input->data || (symbolic && input->values && i) || number) node->inputs[i] = constant_of(at, input);

@@ -211,5 +211,6 @@ OnnxInput onnx_input(const OnnxOperator *op, unsigned i)
   uint64_t set = g_ascii_strtoull(last + 2, NULL, 10);
   return (OnnxInput){.types = type_sets[set],
                      .variable = (char)(last[0] == '-' ? 0 : last[0]),
-                     .optional = strchr("?*+", last[last_length - 1]) != NULL};
+                     .optional = strchr("?*+", last[last_length - 1]) != NULL,
+                     .variadic = strchr("*+", last[last_length - 1]) != NULL};
 }

@@ -19,6 +19,7 @@ typedef struct OnnxInput {
   uint32_t types; /* bit: ONNX's number of a type of tensors */
   char variable;  /* equal letters: one type; 0: any of the set */
   bool optional;
+  bool variadic; /* and all behind it */
 } OnnxInput;
 
 /* f32 is ONNX's 1, and so on; 0: ONNX has no such type. tf32 counts as f32. */

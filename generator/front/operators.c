@@ -32,6 +32,10 @@
   {                                                                                                          \
     name, ATTRIBUTE_STRINGS, false, 0, 0, NULL, NULL                                                         \
   }
+#define GRAPH_OF(name)                                                                                       \
+  {                                                                                                          \
+    name, ATTRIBUTE_GRAPH, true, 0, 0, NULL, NULL                                                            \
+  }
 #define CHOICE(name, value, choices)                                                                         \
   {                                                                                                          \
     name, ATTRIBUTE_STRING, (value) == NULL, 0, 0, value, choices                                            \
@@ -108,6 +112,10 @@ ATTRIBUTES(gru_7, RECURRENT, INT("linear_before_reset", 0))
 ATTRIBUTES(lstm, RECURRENT, INT("input_forget", 0), INT("layout", 0))
 ATTRIBUTES(lstm_7, RECURRENT, INT("input_forget", 0))
 ATTRIBUTES(loop_way, INT("reverse", 0))
+ATTRIBUTES(branches, GRAPH_OF("else_branch"), GRAPH_OF("then_branch"))
+ATTRIBUTES(loop_body, GRAPH_OF("body"))
+ATTRIBUTES(scan_8, GRAPH_OF("body"), INTS("directions"), REQUIRED_INT("num_scan_inputs"))
+ATTRIBUTES(scan, GRAPH_OF("body"), REQUIRED_INT("num_scan_inputs"), INTS("scan_input_axes"), INTS("scan_input_directions"), INTS("scan_output_axes"), INTS("scan_output_directions"))
 ATTRIBUTES(resample, REQUIRED_INTS("axes"), FLOAT("fill", 0))
 ATTRIBUTES(gather_nd, INT("batch_dims", 0))
 ATTRIBUTES(scatter_elements, INT("axis", 0), CHOICE("reduction", "none", combinations))

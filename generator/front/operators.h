@@ -42,6 +42,7 @@ typedef enum {
   ATTRIBUTE_TYPE,
   ATTRIBUTE_FLOATS,
   ATTRIBUTE_STRINGS, /* both have no default */
+  ATTRIBUTE_GRAPH,   /* of functions alone */
 } AttributeKind;
 
 typedef struct OperatorAttribute {

@@ -83,7 +83,8 @@ typedef enum {
   TYPE_INT,
   TYPE_STRING,
   TYPE_TENSOR,
-  TYPE_FLOATS = 6,
+  TYPE_GRAPH,
+  TYPE_FLOATS,
   TYPE_INTS,
   TYPE_STRINGS
 } AttributeType;
@@ -93,10 +94,10 @@ static AttributeType type_of(const OnnxMessage *attribute)
   static const struct {
     OnnxField field;
     AttributeType type;
-  } by_field[] = {{ONNX_Attribute_f, TYPE_FLOAT},        {ONNX_Attribute_i, TYPE_INT},
-                  {ONNX_Attribute_s, TYPE_STRING},       {ONNX_Attribute_t, TYPE_TENSOR},
-                  {ONNX_Attribute_floats, TYPE_FLOATS},  {ONNX_Attribute_ints, TYPE_INTS},
-                  {ONNX_Attribute_strings, TYPE_STRINGS}};
+  } by_field[] = {{ONNX_Attribute_f, TYPE_FLOAT},   {ONNX_Attribute_i, TYPE_INT},
+                  {ONNX_Attribute_s, TYPE_STRING},  {ONNX_Attribute_t, TYPE_TENSOR},
+                  {ONNX_Attribute_g, TYPE_GRAPH},   {ONNX_Attribute_floats, TYPE_FLOATS},
+                  {ONNX_Attribute_ints, TYPE_INTS}, {ONNX_Attribute_strings, TYPE_STRINGS}};
   if (onnx_has(attribute, ONNX_Attribute_type))
     return (AttributeType)CLAMP(onnx_integer(attribute, ONNX_Attribute_type), 0, G_MAXINT);
   for (unsigned i = 0; i < G_N_ELEMENTS(by_field); i++)
@@ -311,6 +312,38 @@ static GraphNameSpec *read_names(OnnxReader *reader, OnnxValues names, const Onn
   return list;
 }
 
+/* NULL: the attribute is no graph. */
+static const GraphBody *read_body(OnnxReader *reader, const OnnxMessage *attribute, const OnnxScope *scope)
+{
+  const OnnxMessage *graph =
+      type_of(attribute) == TYPE_GRAPH ? onnx_message(attribute, ONNX_Attribute_g) : NULL;
+  if (!graph) return NULL;
+  OnnxValues inputs = onnx_values(graph, ONNX_Graph_input), outputs = onnx_values(graph, ONNX_Graph_output),
+             constants = onnx_values(graph, ONNX_Graph_initializer);
+  Mark mark = onnx_mark(reader->source, graph->at);
+  graph_builder_open_body(reader->builder);
+  for (unsigned i = 0; i < inputs.n; i++) {
+    const OnnxMessage *input = inputs.items[i].message;
+    Mark at = onnx_mark(reader->source, input->at);
+    graph_builder_body_input(reader->builder, name_of(reader, onnx_text(input, ONNX_ValueInfo_name), scope),
+                             &at);
+  }
+  for (unsigned i = 0; i < constants.n; i++)
+    onnx_read_tensor(reader, name_of(reader, onnx_text(constants.items[i].message, ONNX_Tensor_name), scope),
+                     constants.items[i].message);
+  if (onnx_has(graph, ONNX_Graph_sparse_initializer))
+    graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &mark, "sparse", NULL,
+                         "sparse initializers are not supported");
+  onnx_read_nodes(reader, onnx_values(graph, ONNX_Graph_node), scope);
+  for (unsigned i = 0; i < outputs.n; i++) {
+    const OnnxMessage *output = outputs.items[i].message;
+    Mark at = onnx_mark(reader->source, output->at);
+    graph_builder_output(reader->builder, name_of(reader, onnx_text(output, ONNX_ValueInfo_name), scope),
+                         &at);
+  }
+  return graph_builder_close_body(reader->builder);
+}
+
 static GraphAttributeSpec *read_attributes(OnnxReader *reader, OnnxValues attributes, const OnnxScope *scope,
                                            unsigned *n)
 {
@@ -322,7 +355,8 @@ static GraphAttributeSpec *read_attributes(OnnxReader *reader, OnnxValues attrib
     const Value value = make_value(reader, attribute);
     list[(*n)++] = (GraphAttributeSpec){.name = onnx_text(written, ONNX_Attribute_name),
                                         .name_mark = value.mark,
-                                        .value = arena_memdup(reader->arena, &value, sizeof value)};
+                                        .value = arena_memdup(reader->arena, &value, sizeof value),
+                                        .body = read_body(reader, attribute, scope)};
   }
   return list;
 }
@@ -342,11 +376,11 @@ static void read_node(OnnxReader *reader, const OnnxMessage *node, const OnnxSco
                         .n_outputs = outputs.n,
                         .inputs_mark = mark,
                         .outputs_mark = mark};
+  g_autofree GraphAttributeSpec *attributes =
+      read_attributes(reader, onnx_values(node, ONNX_Node_attribute), scope, &spec.n_attributes);
   graph_builder_open_node(reader->builder);
   if (fault) graph_builder_report(reader->builder, code, &mark, "function", NULL, "%s", fault);
   g_autofree GraphNameSpec *in = read_names(reader, inputs, scope), *out = read_names(reader, outputs, scope);
-  g_autofree GraphAttributeSpec *attributes =
-      read_attributes(reader, onnx_values(node, ONNX_Node_attribute), scope, &spec.n_attributes);
   spec.inputs = in;
   spec.outputs = out;
   spec.attributes = attributes;

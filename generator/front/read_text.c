@@ -203,13 +203,37 @@ static GraphNameSpec *read_names(GraphBuilder *b, Node *list, unsigned *n, Mark 
   return names;
 }
 
+static void read_nodes(GraphBuilder *b, Node *list);
+static void read_outputs(GraphBuilder *b, Node *list);
+
+/* NULL: the value is no graph. */
+static const GraphBody *read_body(GraphBuilder *b, Node *node)
+{
+  static const char *const known[] = {"inputs", "constants", "nodes", "outputs", NULL};
+  unsigned n = 0;
+  Mark mark;
+  if (node->kind != NODE_MAPPING) return NULL;
+  graph_builder_open_body(b);
+  Node *inputs = node_get(node, "inputs"), *nodes = node_get(node, "nodes"),
+       *outputs = require(b, node, "outputs");
+  g_autofree GraphNameSpec *names = read_names(b, inputs, &n, &mark);
+  for (unsigned i = 0; names && i < n; i++)
+    if (names[i].name) graph_builder_body_input(b, names[i].name, &names[i].mark);
+  read_tensors(b, node_get(node, "constants"), "name: {type, shape, data or file}", read_constant);
+  text_finish(b, node, known);
+  read_nodes(b, nodes);
+  read_outputs(b, outputs);
+  return graph_builder_close_body(b);
+}
+
 static GraphAttributeSpec *read_attributes(GraphBuilder *b, Node *mapping, GraphNodeSpec *spec)
 {
   spec->attributes_faulty = mapping && !text_is(b, mapping, NODE_MAPPING, "name: value");
   if (!mapping || spec->attributes_faulty) return NULL;
   GraphAttributeSpec *attributes = g_new0(GraphAttributeSpec, mapping->n + 1);
   for (unsigned i = 0; i < mapping->n; i++)
-    attributes[i] = (GraphAttributeSpec){mapping->keys[i], mapping->key_marks[i], mapping->items[i]};
+    attributes[i] = (GraphAttributeSpec){mapping->keys[i], mapping->key_marks[i], mapping->items[i],
+                                         read_body(b, mapping->items[i])};
   spec->n_attributes = mapping->n;
   return attributes;
 }
@@ -219,8 +243,10 @@ static void read_node(GraphBuilder *b, Node *node)
   static const char *const known[] = {"op",     "domain",  "opset",      "name",
                                       "inputs", "outputs", "attributes", NULL};
   if (!text_is(b, node, NODE_MAPPING, "op, inputs, outputs")) return;
-  graph_builder_open_node(b);
   GraphNodeSpec spec = {.mark = node->mark, .domain = "", .name = ""};
+  g_autofree GraphAttributeSpec *attributes = read_attributes(b, node_get(node, "attributes"), &spec);
+  graph_builder_open_node(b);
+  graph_builder_note(b, !spec.attributes_faulty);
   Node *op = require(b, node, "op"), *domain = node_get(node, "domain"), *name = node_get(node, "name");
   if (op && text_string(b, op, &spec.op)) spec.op_mark = op->mark;
   if (domain && !text_string(b, domain, &spec.domain)) spec.op = NULL;
@@ -228,7 +254,6 @@ static void read_node(GraphBuilder *b, Node *node)
   spec.opset = (unsigned)bounded(b, node, "opset", OPERATOR_OPSET_MIN, onnx_opset(), 0);
   g_autofree GraphNameSpec *inputs =
       read_names(b, require(b, node, "inputs"), &spec.n_inputs, &spec.inputs_mark);
-  g_autofree GraphAttributeSpec *attributes = read_attributes(b, node_get(node, "attributes"), &spec);
   g_autofree GraphNameSpec *outputs =
       read_names(b, require(b, node, "outputs"), &spec.n_outputs, &spec.outputs_mark);
   text_finish(b, node, known);

@@ -169,6 +169,7 @@ static void put_attributes(Printer *printer, const ProgramNode *node)
     case ATTRIBUTE_TYPE: /* the node's own type */
     case ATTRIBUTE_FLOATS:
     case ATTRIBUTE_STRINGS:
+    case ATTRIBUTE_GRAPH:
     case ATTRIBUTE_INTS: break;
     }
   }

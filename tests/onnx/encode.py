@@ -45,11 +45,20 @@ def attribute(name, value):
         return out + single(2, value) + integer(20, 1)
     if isinstance(value, str):
         return out + data(4, value) + integer(20, 3)
+    if isinstance(value, dict):
+        return out + data(6, body(value)) + integer(20, 5)
     if isinstance(value, bytes):  # a TensorProto
         return out + data(5, value) + integer(20, 4)
     if value and isinstance(value[0], float):
         return out + b"".join(single(7, v) for v in value) + integer(20, 6)
     return out + b"".join(integer(8, v) for v in value) + integer(20, 7)
+
+
+def body(spec):
+    """A graph that an attribute holds."""
+    out = b"".join(data(1, node(n)) for n in spec["nodes"]) + data(2, "body")
+    out += b"".join(data(5, tensor(*item)) for item in spec.get("constants", {}).items())
+    return out + b"".join(data(11, data(1, name)) for name in spec.get("inputs", [])) + b"".join(data(12, data(1, name)) for name in spec["outputs"])
 
 
 def node(spec):

@@ -67,6 +67,19 @@ def as_float(value):
     return struct.unpack("<f", struct.pack("<f", value))[0] if isinstance(value, float) else value
 
 
+def scan(inner=()):
+    """A Scan whose body reads what stands around it, with a constant of its own and whatever else."""
+    body = {"inputs": ["s", "e"], "outputs": ["n", "n"], "constants": {"k": {"type": "f32", "shape": [4], "data": FOUR}},
+            "nodes": [{"op": "Mul", "inputs": ["s", "k"], "outputs": ["p"]}, {"op": "Add", "inputs": ["p", "e"], "outputs": ["n"]}, *inner]}
+    return graph([{"op": "Scan", "name": "loop", "inputs": ["first", "x"], "outputs": ["last", "y"], "attributes": {"num_scan_inputs": 1, "body": body}}],
+                 {"first": {"type": "f32", "shape": [4]}, **X}, ["last", "y"])
+
+
+def choice(then, otherwise):
+    nodes = {"then_branch": {"nodes": then, "outputs": ["t"]}, "else_branch": {"nodes": otherwise, "outputs": ["t"]}}
+    return graph([{"op": "If", "name": "if", "inputs": ["c"], "outputs": ["y"], "attributes": nodes}], {"c": {"type": "bool", "shape": []}, **X})
+
+
 def equal_cases():
     """(name, bytes of the .onnx, the description that gives the same)"""
     for path in sorted([*ROOT.glob("examples/*.json"), *ROOT.glob("tests/generator/*.json")]):
@@ -98,6 +111,9 @@ def equal_cases():
     twice = graph([{"op": "LeakyRelu", "inputs": ["x"], "outputs": ["n.1/t"], "attributes": {"alpha": 0.25}},
                    {"op": "Add", "inputs": ["n.1/t", "n.1/t"], "outputs": ["y"]}])
     yield "a function", encode.encode(graph([CALL]), [FUNCTION]), twice
+    yield "Scan", encode.encode(scan()), scan()
+    branches = choice([{**RELU, "outputs": ["t"]}], [{"op": "Neg", "inputs": ["x"], "outputs": ["t"]}])
+    yield "If", encode.encode(branches), branches
     named = {"x": {"type": "f32", "shape": ["batch size", "2*past + 1"]}}
     yield "names that are none", encode.encode(graph([RELU], named)), graph(
         [RELU], {"x": {"type": "f32", "shape": ["batch_size", "2*past + 1"]}}, dims={"past": {}})
@@ -137,7 +153,11 @@ def wrong_cases():
     deep = b""
     for _ in range(80):
         deep = data(1, encode.node({"op": "If", "inputs": ["x"], "outputs": ["y"]}) + data(5, data(1, "then_branch") + data(6, deep)))
-    yield "subgraphs are not looked into", encode.model(deep + data(12, data(1, "y"))), 1, ["`If` is not supported"]
+    yield "subgraphs that are too deep", encode.model(deep + data(12, data(1, "y"))), 1, ["messages within messages are too deep"]
+    yield "a body that reads what is not there", encode.encode(scan([{"op": "Relu", "name": "n0", "inputs": ["z"], "outputs": ["q"]}])), 1, [
+        "tensor `z` is not defined", "in node `n0` (Relu) of attribute `body` of node `loop` (Scan)"]
+    yield "an operator that we lack in a branch", encode.encode(choice([{"op": "NonMaxSuppression", "inputs": ["x", "x"], "outputs": ["t"]}], [{**RELU, "outputs": ["t"]}])), 3, [
+        "`NonMaxSuppression` is not supported", "in a node (NonMaxSuppression) of attribute `then_branch` of node `if` (If)"]
     yield "a text that is none", encode.model(data(1, data(4, b"\xff\xfe")) + data(12, data(1, "y"))), 1, ["not a text in UTF-8"]
 
 

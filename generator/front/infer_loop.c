@@ -33,7 +33,10 @@ static bool infer_stack(Inference *at, Shape *shape)
 static bool infer_next(Inference *at)
 {
   const GraphTensor *value = at->node->inputs[0], *state = at->node->inputs[1];
-  if (graph_same_shape(value, state)) return true;
+  bool same = value->rank == state->rank;
+  for (unsigned d = 0; same && d < state->rank; d++)
+    same = infer_same(at, value->shape[d], state->shape[d]);
+  if (same) return true;
   g_autofree char *have = graph_shape_text(value->shape, value->rank),
                   *want = graph_shape_text(state->shape, state->rank);
   return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[0], "shape", NULL,

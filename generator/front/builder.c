@@ -209,14 +209,26 @@ static void forget_offers(GPtrArray *tensors)
   }
 }
 
+static bool reads_gone(const GraphNode *node, const bool *gone)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphNode *producer = node->inputs[i] ? node->inputs[i]->producer : NULL;
+    if (producer && gone[producer->index]) return true;
+  }
+  return false;
+}
+
 /* Nodes of the graph with what functions are defined by in their place. Of these nodes only those stay that something
- * needs. */
+ * needs; what nothing needs and reads them goes with them. */
 static void take_expanded(GraphBuilder *b)
 {
   builder_index(b, b->expanded);
   g_autofree bool *live = graph_find_live((GraphNode **)b->expanded->pdata, b->expanded->len);
+  g_autofree bool *gone = g_new0(bool, b->expanded->len + 1);
+  for (unsigned i = 0; i < b->expanded->len; i++)
+    gone[i] = !live[i] && (is_replaced(b->expanded->pdata[i]) || reads_gone(b->expanded->pdata[i], gone));
   for (unsigned i = b->expanded->len; i-- > 0;)
-    if (!live[i] && is_replaced(b->expanded->pdata[i])) g_ptr_array_remove_index(b->expanded, i);
+    if (gone[i]) g_ptr_array_remove_index(b->expanded, i);
   builder_index(b, b->expanded);
   forget_offers(b->inputs);
   forget_offers(b->computed);

@@ -34,12 +34,14 @@ bool gemm_candidate_is_thin(const GemmCandidate *candidate)
   return candidate->swapped && candidate->bn <= MOST_THIN;
 }
 
-/* TMA copies want neighbours along rows of A or columns of B, and steps of whole 16 bytes. */
+/* TMA copies want neighbours along rows of A or columns of B, steps of whole 16 bytes, and rows that begin at such. */
 static bool lies_in_vectors(const Problem *problem, bool of_b)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
   const SymbolicFacts *facts = &problem->graph->facts;
   const FusedInput *scale = &problem->op->inputs[of_b ? gemm->b_scale : gemm->a_scale];
+  if (scale->tensor->type != NUMBER_F32) return false;
+  if (!of_b && gemm->groups == GEMM_ENDS && gemm->align % SCALES_TOGETHER) return false;
   bool whole = symbolic_equals(scale->strides[gemm->n_batch + of_b], 1) &&
                symbolic_divisible(of_b ? gemm->b_scale_k : gemm->a_scale_k, SCALES_TOGETHER, facts);
   for (unsigned i = 0; i < gemm->n_batch; i++)

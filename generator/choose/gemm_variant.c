@@ -231,6 +231,8 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
   if (!gemm->scaled) return;
+  choice_set_name(choice, "tsa", number_name(problem->op->inputs[gemm->a_scale].tensor->type));
+  choice_set_name(choice, "tsb", number_name(problem->op->inputs[gemm->b_scale].tensor->type));
   choice_set_int(choice, "a_depth", gemm->a_depth);
   choice_set_int(choice, "b_depth", gemm->b_depth);
   choice_set_int(choice, "b_width", gemm->b_width);
@@ -263,6 +265,19 @@ static const char *weights_text(const Problem *problem, const FusedGemm *gemm)
   return weights->depth ? arena_printf(problem->arena, "_blocks%d%s", (int)weights->depth, zero) : zero;
 }
 
+/* Of operands with scales of blocks: these, and the scales' types where they are not f32. */
+static const char *scales_text(const Problem *problem, const FusedGemm *gemm)
+{
+  const unsigned scales[] = {gemm->a_scale, gemm->b_scale};
+  const char *types[2];
+  for (unsigned i = 0; i < 2; i++) {
+    NumberType type = problem->op->inputs[scales[i]].tensor->type;
+    types[i] = type == NUMBER_F32 ? "" : number_name(type);
+  }
+  return arena_printf(problem->arena, "_scales1x%d%s_%dx%d%s", (int)gemm->a_depth, types[0],
+                      (int)gemm->b_width, (int)gemm->b_depth, types[1]);
+}
+
 void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with warpgroup and with warp MMAs */
@@ -287,8 +302,7 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   choice->tile_text = arena_printf(problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
   const char *scales = gemm->narrow   ? weights_text(problem, gemm)
-                       : gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
-                                                     (int)gemm->b_width, (int)gemm->b_depth)
+                       : gemm->scaled ? scales_text(problem, gemm)
                                       : "";
   choice->suffix =
       arena_printf(problem->arena, "%s%s%s%s%s%s", choice->tile_text, scales, kinds[gemm->groups],

@@ -57,7 +57,8 @@ static const char *refuse_gemm(const Problem *problem)
   const FusedGemm *gemm = gemm_of(problem->op);
   if (!reads_operands(problem->gpu, gemm))
     return arena_printf(problem->arena, "no kernel reads %s across k", number_name(gemm->a_type));
-  if ((gemm->scaled || gemm->narrow) && !gemm_warpgroups_possible(problem) && !gemm_warp_possible(problem))
+  bool needs_product = gemm->scaled || gemm->narrow || number_is_small_float(gemm->a_type);
+  if (needs_product && !gemm_warpgroups_possible(problem) && !gemm_warp_possible(problem))
     return arena_printf(problem->arena, "no matrix product that the description lists takes %s and %s",
                         number_name(gemm->a_type), number_name(gemm->b_type));
   return refuse_parts(problem->gpu, problem->op);

@@ -241,6 +241,7 @@ ATTRIBUTES(dequantize, INT("axis", 1), INTS("block_shape"), INT("block_size", 0)
 #define BYTES          (TYPE_BIT(S8) | TYPE_BIT(U8))
 #define PRODUCTS       (FLOATS | INTEGERS | SMALL_FLOATS)
 #define HALF_FLOATS    (TYPE_BIT(F16) | TYPE_BIT(BF16) | SMALL_FLOATS)
+#define GROUPED_FLOATS (HALF_FLOATS | TYPE_BIT(F32))
 #define QUANTIZED      (BYTES | SMALL_FLOATS | TYPE_BIT(S32) | OPERATOR_PACKED)
 #define QUANTIZABLE    (TYPE_BIT(F32) | TYPE_BIT(F16) | TYPE_BIT(BF16) | TYPE_BIT(S32))
 /* What kernels exist for. */

@@ -71,7 +71,7 @@ static GraphTensor *result_scale(Taking *at, const GraphNode *product, unsigned 
   if (matrix->rank < 2 || product->inputs[!operand]->rank < 2) return NULL;
   unsigned k_from_last = (operand == 0) == transposed ? 2 : 1; /* the operand's dimension along k */
   if (scale->rank >= k_from_last && !symbolic_equals(scale->shape[scale->rank - k_from_last], 1)) return NULL;
-  if (!transposed) return scale;
+  if (!transposed || program_varies_by_group(product, operand, scale)) return scale;
   if (scale->producer || scale->rank > 2) return NULL;
   GraphTensor *turned = view_of(at->fuser, scale, 2);
   for (unsigned d = 0; d < scale->rank; d++) {
@@ -250,7 +250,7 @@ static bool take_blocks(Taking *at, GraphNode *product)
   }
   GraphNode before = *product;
   set_inputs(at, product, (GraphTensor *[]){blocks[0]->x, blocks[1]->x},
-             (GraphTensor *[]){blocks[0]->scale, blocks[1]->scale}, NULL);
+             (GraphTensor *[]){as_stored(blocks[0]->scale), as_stored(blocks[1]->scale)}, NULL);
   product->blocks[0] = blocks[0];
   product->blocks[1] = blocks[1];
   const Program *program = fuser_program(at->fuser, product, product->outputs[0]);
@@ -285,8 +285,16 @@ static void take_scales(Taking *at, GraphNode *product)
                from[scale[0] != NULL]->inputs[1]->name);
     return;
   }
+  GraphNode before = *product;
   set_inputs(at, product, (GraphTensor *[]){from[0]->inputs[0], from[1]->inputs[0]}, scale, NULL);
-  fuser_note(at->fuser, "`%s` multiplies quantised operands, then scales", name);
+  const Program *program = fuser_program(at->fuser, product, product->outputs[0]);
+  ProgramVerdict verdict = fuser_judge_all(at->fuser, &program, 1, false);
+  if (verdict.taken) {
+    fuser_note(at->fuser, "`%s` multiplies quantised operands, then scales", name);
+    return;
+  }
+  fuser_note(at->fuser, "`%s` multiplies dequantised operands: %s", name, verdict.why);
+  *product = before;
 }
 
 /* What nobody reads any more goes, from the last node to the first. */
@@ -319,7 +327,8 @@ void fusion_take_scales(Fuser *fuser)
     GraphNode *node = nodes->pdata[i];
     for (unsigned j = 0; j < node->n_outputs; j++)
       if (node->outputs[j]) producers[node->outputs[j]->index] = node;
-    if (node->op->id == ONNX_MatMul || node->op->id == ONNX_Gemm) take_scales(&at, node);
+    if (node->op->id == ONNX_MatMul || node->op->id == ONNX_Gemm || node->op->id == ONNX_GroupedMatMul)
+      take_scales(&at, node);
   }
   drop_unread(&at);
 }

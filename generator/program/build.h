@@ -13,6 +13,10 @@
 #define PRODUCT_SCALES 3
 #define PRODUCT_ZERO   (PRODUCT_SCALES + 2) /* of the right operand, where it is narrow */
 
+/* Does the scale or zero point of the right operand have an element for each group of rows? Results do not tell which is whose: it is
+ * indexed as the operand is, which it lies as. */
+bool program_varies_by_group(const GraphNode *product, unsigned operand, const GraphTensor *of_whole);
+
 typedef struct ProgramGroup {
   Arena *arena;
   const Graph *graph;

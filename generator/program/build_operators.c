@@ -122,6 +122,24 @@ void program_add_elementwise(ProgramBuilder *at, const GraphNode *node)
 
 /* ---- products ---- */
 
+bool program_varies_by_group(const GraphNode *product, unsigned operand, const GraphTensor *scale)
+{
+  return product->op->id == ONNX_GroupedMatMul && operand == 1 && scale->rank == product->inputs[1]->rank;
+}
+
+/* What an operand has of all of k: a scale, or a zero point. */
+static ProgramValue whole_value(ProgramBuilder *at, const GraphNode *node, unsigned operand,
+                                const GraphTensor *of_whole)
+{
+  if (!of_whole || !program_varies_by_group(node, operand, of_whole))
+    return program_operand(at, node, of_whole);
+  ProgramAccess access = program_matrix_access(at, node, of_whole, operand == 1);
+  for (unsigned d = 0; d < of_whole->rank; d++)
+    if (symbolic_equals(of_whole->shape[d], 1))
+      access.at[d] = (ProgramIndex){symbolic_constant(at->program->arena, 0), PROGRAM_NONE};
+  return program_add_read(at, node, access);
+}
+
 /* A product's result by the scales of its operands. Two numbers are multiplied first: one multiplication less
  * of each result, which would keep the tensor cores of another warpgroup waiting. */
 static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, ProgramValue value)
@@ -131,7 +149,7 @@ static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, Progra
   unsigned n = whole ? 2 : 0;
   ProgramValue operands[2];
   for (unsigned i = 0; i < n; i++)
-    operands[i] = program_operand(at, node, scales[i]);
+    operands[i] = whole_value(at, node, i, scales[i]);
   if (n == 2 && scales[0] && scales[1] && graph_has_one_element(scales[0]) &&
       graph_has_one_element(scales[1])) {
     bool known = operands[0].kind == VALUE_IMMEDIATE && operands[1].kind == VALUE_IMMEDIATE;
@@ -181,7 +199,7 @@ static ProgramValue scaled_operand(ProgramBuilder *at, const GraphNode *node, un
   if (zero) {
     bool each = blocks && !graph_has_one_element(zero);
     x = part(at, node, ONNX_Sub, NUMBER_S32, x,
-             each ? program_block_value(at, node, operand, zero) : program_operand(at, node, zero));
+             each ? program_block_value(at, node, operand, zero) : whole_value(at, node, operand, zero));
   }
   return blocks ? part(at, node, ONNX_Mul, NUMBER_F32, x,
                        program_block_value(at, node, operand, node->inputs[PRODUCT_SCALES + operand]))

@@ -205,7 +205,7 @@ bool program_scaled_operand(const Program *program, const ProgramNode *dot, unsi
     const Symbolic *index = scale->access.at[d].of_axes;
     along |= program_is_quotient(index) && program_axes_in(program, index) == dot->axes;
   }
-  return along && number_is_small_float(x->type) && scale->type == NUMBER_F32;
+  return along && number_is_small_float(x->type) && (scale->type == NUMBER_F32 || scale->type == NUMBER_E8M0);
 }
 
 /* The operand of an operation that is a node's value, and no constant. */

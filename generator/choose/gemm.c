@@ -200,20 +200,6 @@ static GemmCandidate settled(Chooser *chooser, GemmCandidate tile)
   return tile;
 }
 
-#define ROWS_OF_OPEN_GROUPS 256 /* where neither they nor their number are known */
-
-/* Rows of a group that a tile is chosen for: as many as are expected, or an even part of all. */
-static int64_t rows_of_group(const Problem *problem)
-{
-  const FusedOperator *op = problem->op;
-  const GraphAttribute *expected = op->anchor ? graph_attribute_find(op->anchor, "expected") : NULL;
-  int64_t rows = choose_typical(problem, gemm_of(op)->m),
-          groups = MAX(1, choose_typical(problem, op->dims[0]));
-  if (expected && expected->integer > 0) return MIN(expected->integer, MAX(1, rows));
-  if (!symbolic_is_constant(op->dims[0], NULL)) return MIN(rows, ROWS_OF_OPEN_GROUPS);
-  return gemm_of(op)->groups == GEMM_COUNTS ? rows : MAX(1, (rows + groups - 1) / groups);
-}
-
 static bool choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
@@ -222,7 +208,7 @@ static bool choose_products(Chooser *chooser)
        priced = warpgroups || warp;
   int64_t longest = choose_maximum(chooser->problem, gemm->m),
           typical =
-              gemm->groups ? rows_of_group(chooser->problem) : choose_typical(chooser->problem, gemm->m);
+              gemm->groups ? gemm_rows_of_group(chooser->problem) : choose_typical(chooser->problem, gemm->m);
   bool reduced = fused_is_reduced(chooser->problem->op),
        wide = gemm->dual && reduced; /* each has whole parts */
   GemmCandidate scalar = {.bm = 64,

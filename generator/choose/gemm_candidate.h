@@ -104,6 +104,8 @@ CostReport gemm_candidate_cost_within(const Problem *problem, const GemmCandidat
 GArray *gemm_candidates(const Problem *problem, bool warpgroups, int64_t m, bool bounded);
 /* Adds to the list what only those try who measure. */
 void gemm_candidates_measured(const Problem *problem, bool warpgroups, int64_t m, bool bounded, GArray *list);
+/* Rows of a group that a tile is chosen for: as many as are expected, or an even part of all. */
+int64_t gemm_rows_of_group(const Problem *problem);
 /* SMs that the kernel may use. */
 unsigned gemm_candidate_sms(const Problem *problem);
 /* The tile, completed and priced, if it is legal and may pay. */

@@ -123,6 +123,19 @@ unsigned gemm_candidate_sms(const Problem *problem)
   return budget ? budget : problem->gpu->sm_count;
 }
 
+#define ROWS_OF_OPEN_GROUPS 256 /* where neither they nor their number are known */
+
+int64_t gemm_rows_of_group(const Problem *problem)
+{
+  const FusedOperator *op = problem->op;
+  const GraphAttribute *expected = op->anchor ? graph_attribute_find(op->anchor, "expected") : NULL;
+  int64_t rows = choose_typical(problem, gemm_of(op)->m),
+          groups = MAX(1, choose_typical(problem, op->dims[0]));
+  if (expected && expected->integer > 0) return MIN(expected->integer, MAX(1, rows));
+  if (!symbolic_is_constant(op->dims[0], NULL)) return MIN(rows, ROWS_OF_OPEN_GROUPS);
+  return gemm_of(op)->groups == GEMM_COUNTS ? rows : MAX(1, (rows + groups - 1) / groups);
+}
+
 #define REDUCED_OPERATIONS 3 /* of an output whose parts are reduced: combined, exchanged, combined */
 
 static double epilogue_operations(const FusedOperator *op)

@@ -109,7 +109,7 @@ static Problem plain_product(const Problem *problem)
   FusedGemm *gemm;
   plain.op = gemm_copy(problem->arena, problem->op, &gemm);
   gemm->dual = gemm->narrow = false;
-  plain.turned = gemm_transposed(problem->arena, plain.op);
+  plain.turned = gemm->groups ? NULL : gemm_transposed(problem->arena, plain.op);
   return plain;
 }
 
@@ -146,7 +146,12 @@ static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
   const FusedGemm *of = gemm_of(problem->op);
   bool bounded, warpgroups = gemm_warpgroups_possible(problem);
   int64_t m = priced_rows(problem, &bounded);
-  if (!symbolic_is_constant(of->m, NULL)) m = MIN(m, MOST_THIN);
+  if (of->groups) {
+    m = gemm_rows_of_group(problem);
+    bounded = false;
+  } else if (!symbolic_is_constant(of->m, NULL)) {
+    m = MIN(m, MOST_THIN);
+  }
   double together = tiles_clocks(problem, warpgroups, m, bounded);
   if (together < 0) {
     verdict_refuse(verdict, "no tile fits");

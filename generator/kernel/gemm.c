@@ -10,7 +10,8 @@ typedef struct {
   IrExpr *at[FUSED_MAX_RANK + 2]; /* where the tile starts: batches, row, column */
   unsigned rank;                  /* batches + 2; a product without batches has one of extent 1 */
   int64_t bm, bn;
-  IrExpr *own; /* rows of the tile that are stored; NULL: all that there are */
+  unsigned grouped; /* dim of the tile that groups' rows are: 0, or 1 where operands have changed places */
+  IrExpr *own;      /* rows of the tile that are stored; NULL: all that there are */
 } Place;
 
 /* Tile of a tensor over [batches..., M, N]; a broadcast dimension has extent 1 and is read at 0. */
@@ -197,7 +198,8 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
   scope_enter(scope, region);
   if (end) {
     IrExpr *sizes = ir_value(scope->build->module, scope->tensors[gemm_of(op)->sizes]);
-    place->own = groups_rows(&scope->builder, op, sizes, place->at[0], place->at[1], end, place->bm);
+    place->own = groups_rows(&scope->builder, op, sizes, place->at[0], place->at[1 + place->grouped], end,
+                             place->grouped, place->grouped ? place->bn : place->bm);
   }
   bool ok = scope_write_steps(scope, false) && store_outputs(scope);
   place->own = NULL;
@@ -210,7 +212,8 @@ static bool write_grouped(StepScope *scope, IrExpr *end)
 {
   const Place *place = scope->data;
   IrModule *module = scope->build->module;
-  IrExpr *behind = ir_binary(module, OPERATOR_ADD, place->at[1], ir_int(module, place->bm));
+  int64_t rows = place->grouped ? place->bn : place->bm;
+  IrExpr *behind = ir_binary(module, OPERATOR_ADD, place->at[1 + place->grouped], ir_int(module, rows));
   IrOp *whole = ir_emit(&scope->builder, OP_IF, 1, ir_binary(module, OPERATOR_LE, behind, end));
   IrRegion *all = ir_region_add(whole), *cut = ir_region_add(whole);
   return write_rows(scope, all, NULL) && write_rows(scope, cut, end);
@@ -227,7 +230,8 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   if (gemm_of(build->op)->dual)
     scope.second_anchor = ir_value(module, ir_parameter_new(scope.function, "acc2", accumulator));
   unsigned batches = MAX(1, gemm_of(build->op)->n_batch);
-  Place place = {.bm = bm, .bn = bn, .rank = batches + 2};
+  bool swapped = choice_int(build->choice, "swapped", 0) != 0;
+  Place place = {.bm = bm, .bn = bn, .rank = batches + 2, .grouped = swapped};
   for (unsigned d = 0; d < place.rank; d++) {
     const char *name = d < batches ? "batch" : d == batches ? "row" : "column";
     if (batches > 1 && d < batches) name = arena_printf(module->arena, "batch%u", d);
@@ -509,7 +513,7 @@ bool kernel_write_gemm(KernelBuild *build)
   int64_t columns = choice_int(build->choice, "bn", 0);
   if (shares_columns(build->choice)) columns /= MAX(1, choice_int(build->choice, "reducers", 1));
   int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
-  if (gemm->groups) groups_schedule(build, bm);
+  if (gemm->groups) groups_schedule(build, bm, bn);
   columns = part_calls(build, bm, bn, gemm->dual && !swapped ? columns / 2 : columns);
   return write_epilogue(build, bm, columns);
 }

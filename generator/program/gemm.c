@@ -52,8 +52,9 @@ const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
 
 const FusedOperator *turned_gemm(Arena *arena, const FusedOperator *op)
 {
-  /* what is reduced, and what groups have, are rows either way, and scales of a block are one operand's */
-  bool rows = fused_is_reduced(op) || gemm_of(op)->groups || gemm_of(op)->scaled;
+  /* what is reduced, and what groups have but of narrow weights, are rows either way, and scales of a block are one operand's */
+  const FusedGemm *gemm = gemm_of(op);
+  bool rows = fused_is_reduced(op) || (gemm->groups && !gemm->narrow) || gemm->scaled;
   return rows ? NULL : gemm_transposed(arena, op);
 }
 

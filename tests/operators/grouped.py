@@ -52,6 +52,22 @@ def quantised(kind, sizes, rows, groups, n, k, scale="f32", a_depth=128, b_shape
     return graph
 
 
+def weighed(kind, sizes, rows, groups, n, k, weights, block=128, zero=False, whole=None, dtype="bf16", behind=(), more=None, **attributes):
+    """Weights of fewer bits, with scales of blocks along k, or (`whole`) along an axis."""
+    graph = grouped(kind, sizes, rows, groups, n, k, dtype, transB=1, behind=behind, more=more, **attributes)
+    shape = [groups, n, -(-k // block)] if whole is None else [[groups, n][whole]]
+    powers = weights == "e2m1"
+    graph["inputs"]["b"]["type"] = weights
+    graph["inputs"]["bs"] = {"type": "e8m0" if powers else dtype, "shape": shape, "align": 16}
+    if zero:
+        graph["inputs"]["bz"] = {"type": weights, "shape": shape, "align": 16}
+    given = {"axis": 2, "block_size": block} if whole is None else {"axis": whole}
+    graph["nodes"].insert(0, {"op": "DequantizeLinear", "inputs": ["b", "bs"] + ["bz"] * zero, "outputs": ["bf"],
+                              "attributes": {**given, **({"output_dtype": dtype} if powers else {})}})
+    graph["nodes"][1]["inputs"][1] = "bf"
+    return graph
+
+
 def index(rows, align, runs):
     """Group numbers of rows: `runs` has (group, rows) for each block that begins one."""
     values = []
@@ -99,6 +115,14 @@ def cases():
     yield quantised("ends", [17, 17, 127], 129, 3, 136, 128, whole=0)
     yield quantised("index", index(200, 64, [(0, 64), (2, 72)]), 200, 3, 136, 128, whole=1, align=64)
     yield quantised("counts", [3, 0, 31], 31, 3, 40, 128, whole=0)
+    yield weighed("ends", [0, 1, 130], 131, 3, 130, 256, "s4", expected=8)
+    yield weighed("ends", [300, 7, 2**31 - 1], 129, 3, 64, 320, "u4", 64, zero=True)
+    yield weighed("counts", [129, 0, -5], 160, 3, 136, 128, "e2m1", 32, expected=1)
+    yield weighed("counts", None, 33, 2, 128, 256, "e4m3", dtype="f16", expected=16)
+    yield weighed("index", index(200, 64, [(0, 64), (1, 1), (2, 72)]), 200, 3, 136, 256, "s4", zero=True, align=64, expected=4)
+    yield weighed("index", index(500, 128, [(0, 100), (2, 129)]), 500, 3, 129, 128, "s8", whole=1, align=128)
+    yield weighed("ends", [17, 17, 127], 129, 3, 48, 96, "s8", whole=0, zero=True, behind=[("Add", "c"), ("Gelu", "")], more={"c": ("bf16", [48])})
+    yield weighed("ends", [3, 9], 10, 2, 16, 31, "s8", 32)
 
 
 run_batch(sys.argv[1], [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS

@@ -64,9 +64,11 @@ static const char *refuse_gemm(const Problem *problem)
   return refuse_parts(problem->gpu, problem->op);
 }
 
-/* Rows that products are priced for. `bounded`: there can be no more. */
+/* Rows that products are priced for, of groups those of one. `bounded`: there can be no more. */
 static int64_t priced_rows(const Problem *problem, bool *bounded)
 {
+  *bounded = false;
+  if (gemm_of(problem->op)->groups) return gemm_rows_of_group(problem);
   int64_t most = choose_maximum(problem, gemm_of(problem->op)->m);
   int64_t m = MIN(choose_typical(problem, gemm_of(problem->op)->m), most);
   *bounded = m == most;
@@ -146,12 +148,7 @@ static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
   const FusedGemm *of = gemm_of(problem->op);
   bool bounded, warpgroups = gemm_warpgroups_possible(problem);
   int64_t m = priced_rows(problem, &bounded);
-  if (of->groups) {
-    m = gemm_rows_of_group(problem);
-    bounded = false;
-  } else if (!symbolic_is_constant(of->m, NULL)) {
-    m = MIN(m, MOST_THIN);
-  }
+  if (!of->groups && !symbolic_is_constant(of->m, NULL)) m = MIN(m, MOST_THIN);
   double together = tiles_clocks(problem, warpgroups, m, bounded);
   if (together < 0) {
     verdict_refuse(verdict, "no tile fits");

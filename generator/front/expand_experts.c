@@ -21,15 +21,6 @@ static GraphTensor *places(Expansion *x, const char *part, const Symbolic *exten
   return expand_index(x, part, &extent, 1, 0);
 }
 
-/* The same where the extent is a number: a constant. */
-static GraphTensor *numbers_below(Expansion *x, const char *part, int64_t n)
-{
-  g_autofree int32_t *items = g_new(int32_t, n + 1);
-  for (int64_t i = 0; i < n; i++)
-    items[i] = (int32_t)i;
-  return expand_table(x, part, NUMBER_S32, 1, (size_t)n, items);
-}
-
 static GraphTensor *cumulative(Expansion *x, const char *part, GraphTensor *a)
 {
   return expand(x, ONNX_CumSum, part, a, expand_number(x, "first", NUMBER_S32, 0));
@@ -72,6 +63,40 @@ static bool check_counts(Expansion *x, int64_t experts)
   return false;
 }
 
+/* Of each row along the last of three dimensions the sum of its two largest: the largest counts twice where several are as large. */
+static GraphTensor *sum_of_two(Expansion *x, GraphTensor *rows)
+{
+  GraphTensor *most = expand_reduce(x, ONNX_ReduceMax, "most", rows, 1u << 2);
+  GraphTensor *is = expand(x, ONNX_Equal, "is", rows, most);
+  GraphTensor *number =
+      expand_reduce(x, ONNX_ReduceSum, "number", expand_cast(x, "one", is, NUMBER_F32), 1u << 2);
+  GraphTensor *others = expand_node(
+      x,
+      &(ExpandNode){ONNX_Where, "others", 3, {is, expand_number(x, "never", NUMBER_F32, -INFINITY), rows}});
+  GraphTensor *next = expand_reduce(x, ONNX_ReduceMax, "next", others, 1u << 2);
+  GraphTensor *several = expand(x, ONNX_Greater, "several", number, expand_number(x, "once", NUMBER_F32, 1));
+  GraphTensor *second = expand_node(x, &(ExpandNode){ONNX_Where, "second", 3, {several, most, next}});
+  return expand(x, ONNX_Add, "group_score", most, second);
+}
+
+/* How many groups are better than each: of equal ones those in front. Values are [tokens, groups, 1]. */
+static GraphTensor *groups_before(Expansion *x, GraphTensor *best, const Symbolic *const *shape)
+{
+  const Symbolic *turned[] = {shape[0], symbolic_constant(expand_arena(x), 1), shape[2]};
+  GraphTensor *size = expand_known(x, "square", shape, 3, 1);
+  GraphTensor *own = expand(x, ONNX_Expand, "own", best, size),
+              *other = expand(x, ONNX_Expand, "other", expand_reshape(x, "other", best, turned, 3), size);
+  GraphTensor *front =
+      expand(x, ONNX_Less, "front", expand_index(x, "of", shape, 3, 2), expand_index(x, "it", shape, 3, 1));
+  GraphTensor *better =
+      expand_node(x, &(ExpandNode){ONNX_Where,
+                                   "better",
+                                   3,
+                                   {front, expand(x, ONNX_GreaterOrEqual, "first", other, own),
+                                    expand(x, ONNX_Greater, "greater", other, own)}});
+  return expand_reduce(x, ONNX_ReduceSum, "before", expand_cast(x, "better", better, NUMBER_F32), 1u << 2);
+}
+
 /* -infinity for experts of groups that are not among the best. */
 static GraphTensor *best_groups(Expansion *x, GraphTensor *scores, int64_t experts)
 {
@@ -80,27 +105,19 @@ static GraphTensor *best_groups(Expansion *x, GraphTensor *scores, int64_t exper
           kept = graph_attribute(node, "topk_group")->integer, each = experts / groups;
   if (kept == 0 || kept == groups) return scores;
   bool two = !strcmp(graph_attribute(node, "group_score")->text, "top2") && each > 1;
-  const Symbolic *tokens = scores->shape[0];
   Arena *arena = expand_arena(x);
-  GraphTensor *apart = expand_reshape(
-      x, "apart", scores,
-      (const Symbolic *const[]){tokens, symbolic_constant(arena, groups), symbolic_constant(arena, each)}, 3);
-  GraphTensor *best = expand_reduce_away(x, two ? ONNX_ReduceSum : ONNX_ReduceMax, "group_score",
-                                         two ? largest(x, "two", apart, 2, NULL) : apart, 1u << 2);
-  GraphTensor *chosen = NULL;
-  largest(x, "groups", best, kept, &chosen);
-  /* [T, kept, 1] == [groups]: one of the kept is the group */
-  GraphTensor *is = expand_cast(x, "is",
-                                expand(x, ONNX_Equal, "same", along(x, ONNX_Unsqueeze, "column", chosen, 2),
-                                       numbers_below(x, "group", groups)),
-                                NUMBER_F32);
-  GraphTensor *any =
-      along(x, ONNX_Unsqueeze, "open", expand_reduce_away(x, ONNX_ReduceSum, "any", is, 1u << 1), 2);
-  GraphTensor *left = expand_node(x, &(ExpandNode){ONNX_Where,
-                                                   "left",
-                                                   3,
-                                                   {expand_cast(x, "open", any, NUMBER_BOOL), apart,
-                                                    expand_number(x, "never", NUMBER_F32, -INFINITY)}});
+  const Symbolic *tokens = scores->shape[0], *many = symbolic_constant(arena, groups);
+  const Symbolic *const parts[] = {tokens, many, symbolic_constant(arena, each)};
+  GraphTensor *apart = expand_reshape(x, "apart", scores, parts, 3);
+  GraphTensor *best =
+      two ? sum_of_two(x, apart) : expand_reduce(x, ONNX_ReduceMax, "group_score", apart, 1u << 2);
+  GraphTensor *before = groups_before(x, best, (const Symbolic *const[]){tokens, many, many});
+  GraphTensor *open = expand(x, ONNX_Less, "open",
+                             expand(x, ONNX_Expand, "before", before, expand_known(x, "parts", parts, 3, 1)),
+                             expand_number(x, "kept", NUMBER_F32, (double)kept));
+  GraphTensor *left = expand_node(
+      x,
+      &(ExpandNode){ONNX_Where, "left", 3, {open, apart, expand_number(x, "never", NUMBER_F32, -INFINITY)}});
   return expand_reshape(x, "left", left, (const Symbolic *const[]){tokens, symbolic_constant(arena, experts)},
                         2);
 }
@@ -422,13 +439,20 @@ typedef struct Rows {
   GraphTensor *rows, *place, *weights; /* weights in f32 */
 } Rows;
 
-/* What the choices in `place`, of any shape, bring: those of nobody, which point outside of the rows, 0. */
+/* What the choices in `place`, of any shape, bring: those of nobody 0, though some row is read. */
 static GraphTensor *shares(Expansion *x, const Rows *of, GraphTensor *place, GraphTensor *weights)
 {
   GraphTensor *taken =
       expand_node(x, &(ExpandNode){ONNX_Gather, "taken", 2, {of->rows, place}, .attributes = {{"axis", 0}}});
-  return expand(x, ONNX_Mul, "part", expand_cast(x, "wide", taken, NUMBER_F32),
-                along(x, ONNX_Unsqueeze, "share", weights, -1));
+  GraphTensor *part = expand(x, ONNX_Mul, "part", expand_cast(x, "wide", taken, NUMBER_F32),
+                             along(x, ONNX_Unsqueeze, "share", weights, -1));
+  if (expand_failed(x)) return NULL;
+  GraphTensor *which =
+      expand(x, ONNX_Expand, "which", along(x, ONNX_Unsqueeze, "which", place, -1),
+             expand_known(x, "shape", part->shape, part->rank, 1)); /* asked where `part` is */
+  GraphTensor *nobody = expand(x, ONNX_Less, "nobody", which, expand_number(x, "first", place->type, 0));
+  return expand_node(
+      x, &(ExpandNode){ONNX_Where, "given", 3, {nobody, expand_number(x, "nothing", NUMBER_F32, 0), part}});
 }
 
 /* The choices in column j, [tokens]. */
@@ -451,13 +475,6 @@ void expand_combine(Expansion *x)
     return;
   }
   of.weights = expand_cast(x, "share", of.weights, NUMBER_F32);
-  of.place = expand_node(
-      x,
-      &(ExpandNode){ONNX_Where,
-                    "place",
-                    3,
-                    {expand(x, ONNX_Less, "nobody", of.place, expand_number(x, "first", of.place->type, 0)),
-                     expand_number(x, "outside", of.place->type, G_MAXINT32), of.place}});
   GraphTensor *total = NULL;
   if (symbolic_is_constant(of.place->shape[1], &choices) && choices >= 1 && choices <= MOST_ADDED)
     for (int64_t j = 0; j < choices; j++) {

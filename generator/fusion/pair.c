@@ -3,6 +3,7 @@
  *
  * The right operands must lie alike (shape, strides, type), for one kernel walks them with the same
  * coordinates, and all that leaves the first product's group must be one tensor that the second's reads. */
+#include "generator/front/groups.h"
 #include "generator/fusion/private.h"
 #include <string.h>
 
@@ -19,12 +20,20 @@ static bool same_sums(const GraphNode *a, const GraphNode *b)
   return !x == !y && (!x || !strcmp(x->text, y->text));
 }
 
+/* Have both the same rows in the same groups? */
+static bool same_groups(const GraphNode *a, const GraphNode *b)
+{
+  if (a->op->id != ONNX_GroupedMatMul) return true;
+  return a->inputs[2] == b->inputs[2] && graph_groups(a) == graph_groups(b) &&
+         graph_attribute(a, "align")->integer == graph_attribute(b, "align")->integer;
+}
+
 static bool same_product(const GraphNode *a, const GraphNode *b)
 {
   const GraphTensor *x = a->inputs[1], *y = b->inputs[1];
   if (a->blocks[1] || b->blocks[1]) return false; /* each would have scales of its own */
-  return a->op->id == b->op->id && same_sums(a, b) && a->inputs[0] == b->inputs[0] && x != y &&
-         x->type == y->type && x->rank == y->rank && same_lists(x->shape, y->shape, x->rank) &&
+  return a->op->id == b->op->id && same_sums(a, b) && same_groups(a, b) && a->inputs[0] == b->inputs[0] &&
+         x != y && x->type == y->type && x->rank == y->rank && same_lists(x->shape, y->shape, x->rank) &&
          same_lists(x->strides, y->strides, x->rank) &&
          graph_is_transposed(a, 0) == graph_is_transposed(b, 0) &&
          graph_is_transposed(a, 1) == graph_is_transposed(b, 1);

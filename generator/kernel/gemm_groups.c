@@ -17,7 +17,7 @@ void groups_schedule(KernelBuild *build, int64_t bm, int64_t bn)
   IrOp *tiles = kernel_tiles(build);
   ir_function_copy(module, ir_function_find(build->libraries->groups, name));
   bool across = lie_across(build);
-  unsigned row = across ? 3 : 2; /* of what the template walks */
+  unsigned row = across ? 3 : 2, column = across ? 2 : 3; /* of what the template walks */
   IrExpr *rows = kernel_dim(build, across ? gemm->n : gemm->m, across ? "N" : "M", NUMBER_S32),
          *last = gemm->groups == GEMM_INDEX ? kernel_dim(build, build->op->dims[0], "G", NUMBER_S32)
                                             : ir_int(module, gemm->align);
@@ -25,7 +25,7 @@ void groups_schedule(KernelBuild *build, int64_t bm, int64_t bn)
                               ir_value(module, build->inputs[gemm->sizes]),
                               rows,
                               tiles->operands[row],
-                              tiles->operands[5 - row],
+                              tiles->operands[column],
                               ir_int(module, across ? bn : bm),
                               ir_attribute_value(tiles, ATTR_RASTER),
                               last,

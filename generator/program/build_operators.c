@@ -212,7 +212,8 @@ static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
   if (node == at->second) return program_operand(at, node, node->inputs[0]);
   for (unsigned i = 0; node != at->anchor && i < at->nodes->len; i++) {
     const ProgramNode *dot = &g_array_index(at->nodes, ProgramNode, i);
-    if (dot->kind == NODE_REDUCE && dot->source == at->anchor) return dot->operands[0];
+    if (dot->reduction == REDUCTION_DOT && dot->kind == NODE_REDUCE && dot->source == at->anchor)
+      return dot->operands[0];
   }
   return scaled_operand(at, node, 0);
 }

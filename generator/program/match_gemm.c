@@ -472,9 +472,8 @@ static bool bind(Binding *binding)
   axes[n++] = at.n;
   Space space;
   if (!bind_space(binding, &space, axes, n)) return false;
-  if (at.groups.kind && (n != 3 || axes[0] != at.groups.axis || gemm->dual)) {
-    binding->why = gemm->dual ? "two products of groups of rows are two kernels"
-                              : "a product of groups of rows has batches";
+  if (at.groups.kind && (n != 3 || axes[0] != at.groups.axis)) {
+    binding->why = "a product of groups of rows has batches";
     return false;
   }
   if (!settle(&at, &space)) return false;

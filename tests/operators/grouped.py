@@ -68,6 +68,16 @@ def weighed(kind, sizes, rows, groups, n, k, weights, block=128, zero=False, who
     return graph
 
 
+def gated(kind, sizes, rows, groups, n, k, dtype="bf16", **attributes):
+    """Two products of the same rows, whose results meet: one kernel."""
+    graph = grouped(kind, sizes, rows, groups, n, k, dtype, transB=1, **attributes)
+    graph["inputs"]["b2"] = dict(graph["inputs"]["b"])
+    second = {**graph["nodes"][0], "inputs": ["a", "b2", "s"], "outputs": ["y1"]}
+    graph["nodes"] += [second, {"op": "Swish", "inputs": ["y0"], "outputs": ["h"]}, {"op": "Mul", "inputs": ["h", "y1"], "outputs": ["y"]}]
+    graph["outputs"] = ["y"]
+    return graph
+
+
 def index(rows, align, runs):
     """Group numbers of rows: `runs` has (group, rows) for each block that begins one."""
     values = []
@@ -123,6 +133,11 @@ def cases():
     yield weighed("index", index(500, 128, [(0, 100), (2, 129)]), 500, 3, 129, 128, "s8", whole=1, align=128)
     yield weighed("ends", [17, 17, 127], 129, 3, 48, 96, "s8", whole=0, zero=True, behind=[("Add", "c"), ("Gelu", "")], more={"c": ("bf16", [48])})
     yield weighed("ends", [3, 9], 10, 2, 16, 31, "s8", 32)
+    yield gated("ends", [0, 1, 130], 131, 3, 136, 128)
+    yield gated("ends", [300, 7, 2**31 - 1], 129, 3, 24, 40, align=4)
+    yield gated("index", index(200, 64, [(0, 64), (1, 1), (2, 72)]), 200, 3, 136, 64, "f16", align=64)
+    yield gated("counts", [129, 0, -5], 160, 3, 33, 96)
+    yield gated("counts", [3, 31, 32], 32, 3, 64, 128, "e4m3")
 
 
 run_batch(sys.argv[1], [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS

@@ -192,6 +192,22 @@ static IrBuilder walk(IrBuilder *builder, const Schedule *schedule, IrExpr *cons
   return inner;
 }
 
+IrBuilder schedule_open_dynamic(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents,
+                                unsigned n, IrExpr **coordinates, IrExpr **index, IrExpr **total)
+{
+  IrModule *module = builder->module;
+  *total = count_tiles(builder, extents, n);
+  *index = ir_emit_value(builder, OP_VAR, ir_scalar(NUMBER_S32), "next", 1,
+                         ir_call(module, "block", 1, ir_int(module, 0)));
+  (*index)->value->variable = true;
+  IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_LOOP, 0)));
+  inner.mark = builder->mark;
+  ir_emit(&inner, OP_BREAK_IF, 1, binary(&inner, OPERATOR_GE, *index, *total));
+  IrExpr *tile = ir_emit_value(&inner, OP_LET, ir_scalar(NUMBER_S32), "tile", 1, *index);
+  find_tile(&inner, tile, extents, n, schedule->raster, coordinates);
+  return inner;
+}
+
 /* ---- Streamed ---- */
 
 typedef struct {

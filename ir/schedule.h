@@ -22,6 +22,10 @@ IrBuilder schedule_open(IrBuilder *builder, const Schedule *schedule, IrExpr *co
                         IrExpr **coordinates);
 /* An extent of the grid that clusters walk: in steps of their rows or columns. */
 IrExpr *schedule_in_clusters(IrModule *module, IrExpr *extent, int64_t cluster);
+/* A persistent walk whose next tile is told: the block begins with the tile of its index, and goes on with what `index` is
+ * set to at the end of the loop's body, until that is *total or more. The tile at hand has a name of its own. */
+IrBuilder schedule_open_dynamic(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents,
+                                unsigned n, IrExpr **coordinates, IrExpr **index, IrExpr **total);
 /* A persistent walk, one block at a time, whose last tiles are divided by k steps instead of whole:
  * "stream-K" for at most the last two waves (Osama et al., PPoPP 2023), so that most tiles need no addition
  * of parts. `steps`: of a tile. range[0] and [1] get the first and last k step (half open) that the block

@@ -356,7 +356,8 @@ void lower_store_partial(Lower *lower, IrOp *op); /* streams.c */
 void lower_add_partial(Lower *lower, IrOp *op);
 /* The tensor that the launch names, or NULL. */
 IrValue *lower_named_tensor(const Lower *lower, IrAttributeKey key);
-void lower_post(Lower *lower, IrOp *op); /* posts.c */
+void lower_claim(Lower *lower, IrOp *op); /* posts.c */
+void lower_post(Lower *lower, IrOp *op);
 void lower_await_posts(Lower *lower, IrOp *op);
 
 void lower_copy(Lower *lower, IrOp *op);   /* copies.c */

@@ -1,4 +1,6 @@
-/* post, await_posts: what a block has stored in tensors of the workspace is seen by another one.
+/* claim: one atomic operation on the launch's counter, which starts again behind the last claim of a launch.
+ *
+ * post, await_posts: what a block has stored in tensors of the workspace is seen by another one.
  *
  * A row of the flags belongs to a place: one for each pair of a warp that posts and a warp that waits, so that nobody
  * clears a flag which another warp still looks for. The warp's lanes store, meet, and release the flags of all warps that
@@ -27,6 +29,22 @@ static IrExpr *flag_base(Lower *lower, int64_t *row_bytes)
 static IrExpr *flag_value(Lower *lower, int64_t value)
 {
   return lower_value(lower, OP_MOVE, ir_scalar(NUMBER_U32), "signal", 1, lower_int(lower, value));
+}
+
+void lower_claim(Lower *lower, IrOp *op)
+{
+  IrValue *tensor = lower_named_tensor(lower, ATTR_FLAGS);
+  if (!tensor || tensor->type.kind != TYPE_TENSOR || number_bits(tensor->type.element) != 32) {
+    lower_fail(lower, ERROR_INPUT, "claim", "launch ... flags F, of 32 bits", "the launch names no counter");
+    return;
+  }
+  IrExpr *counter = lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), tensor->name, 1,
+                                 ir_value(lower->module, tensor));
+  IrExpr *last = lower_sub(lower, NUMBER_S32, lower_s32(lower, op->operands[0]), lower_int(lower, 1));
+  IrExpr *most = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_S32), "most", 1, last);
+  g_hash_table_insert(lower->scalars, op->results[0],
+                      lower_value(lower, OP_NEXT_GLOBAL, ir_scalar(NUMBER_S32), "claimed", 2,
+                                  lower_address(lower, (LowerAddress){counter, 0}), most));
 }
 
 void lower_post(Lower *lower, IrOp *op)

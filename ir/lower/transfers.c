@@ -196,9 +196,51 @@ bool lower_by_warp(const IrOp *op)
   return mechanism && mechanism->issue == ISSUE_WARP;
 }
 
+/* ---- Numbers ---- */
+
+/* A tile of one element has no swizzle, and no thread has a part of it. */
+static bool number_fits(Lower *lower, const LowerShared *shared, const IrType *type)
+{
+  bool one = shared->element == NUMBER_S32 && type->element == NUMBER_S32;
+  for (unsigned d = 0; d < shared->rank; d++)
+    one &= shared->extent[d] == 1;
+  if (!one)
+    lower_fail(lower, ERROR_INPUT, "number", NULL, "a number, s32, lies in a tile of one such element");
+  return one;
+}
+
+static IrExpr *number_address(Lower *lower, const LowerShared *shared)
+{
+  return lower_address(lower, (LowerAddress){shared->base, shared->offset});
+}
+
+static void put_number(Lower *lower, const IrExpr *value, const LowerShared *shared)
+{
+  if (!number_fits(lower, shared, &value->value->type)) return;
+  IrExpr *number = lower_value(lower, OP_MOVE, value->value->type, "number", 1, lower_s32(lower, value));
+  lower_emit(lower, OP_STORE_SHARED, 2, number_address(lower, shared), number);
+}
+
+static void get_number(Lower *lower, IrValue *result, const LowerShared *shared)
+{
+  if (!number_fits(lower, shared, &result->type)) return;
+  IrExpr *number =
+      lower_value(lower, OP_LOAD_SHARED, result->type, "number", 1, number_address(lower, shared));
+  g_hash_table_insert(lower->scalars, result, number);
+}
+
+static bool is_number(const IrExpr *operand)
+{
+  return operand->kind == EXPR_VALUE && operand->value->type.kind == TYPE_SCALAR;
+}
+
 void lower_put(Lower *lower, IrOp *op)
 {
   LowerShared shared;
+  if (is_number(op->operands[1]) && lower_shared_operand(lower, op->operands[0], &shared)) {
+    put_number(lower, op->operands[1], &shared);
+    return;
+  }
   LowerTile *tile = register_operand(lower, op->operands[1]);
   if (!tile) return;
   if (!lower_shared_operand(lower, op->operands[0], &shared)) {
@@ -298,6 +340,10 @@ void lower_get(Lower *lower, IrOp *op)
   IrValue *result = op->results[0];
   if (!lower_shared_operand(lower, op->operands[0], &shared)) {
     lower_fail(lower, ERROR_INPUT, "get", NULL, "get reads a tile of shared memory");
+    return;
+  }
+  if (result->type.kind == TYPE_SCALAR) {
+    get_number(lower, result, &shared);
     return;
   }
   const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);

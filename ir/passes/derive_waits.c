@@ -632,6 +632,13 @@ static Puts puts_from(IrOp *first, const IrOp *ring)
   return puts;
 }
 
+/* A number is put by one thread. */
+static bool puts_number(const IrOp *put)
+{
+  const IrExpr *value = put->operands[1];
+  return value->kind == EXPR_VALUE && value->value->type.kind == TYPE_SCALAR;
+}
+
 /* One lane of a warp tells what all have written; products and the engine see shared memory in another way than threads. */
 static void sign_puts(Waits *waits, IrRegion *region)
 {
@@ -650,9 +657,10 @@ static void sign_puts(Waits *waits, IrRegion *region)
       builder = ir_builder_after(puts.last);
       builder.mark = puts.last->mark;
       if (use.found) ir_emit(&builder, OP_FENCE, 1, ir_name(module, "async_shared"));
-      ir_emit(&builder, OP_SYNC_WARP, 0);
+      bool alone = puts_number(puts.last);
+      if (!alone) ir_emit(&builder, OP_SYNC_WARP, 0);
       IrOp *arrive = ir_emit(&builder, OP_ARRIVE, 1, ring_barrier(module, ring, "full", cursor));
-      ir_attribute_set(arrive, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARP)));
+      if (!alone) ir_attribute_set(arrive, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARP)));
     }
     op = puts.end;
   }

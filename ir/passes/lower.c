@@ -117,6 +117,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_GET: lower_get(lower, op); break;
   case OP_STORE_PARTIAL: lower_store_partial(lower, op); break;
   case OP_ADD_PARTIAL: lower_add_partial(lower, op); break;
+  case OP_CLAIM: lower_claim(lower, op); break;
   case OP_POST: lower_post(lower, op); break;
   case OP_AWAIT_POSTS: lower_await_posts(lower, op); break;
   case OP_COMMIT:

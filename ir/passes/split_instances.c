@@ -118,8 +118,10 @@ static void check_op(IrOp *op, void *data)
   case OP_SPREAD:
   case OP_GATHER:
   case OP_SCATTER:
+  case OP_GET: /* a number is told to all */
+    if (op->results[0]->type.kind != TYPE_SCALAR) split->possible = false;
+    break;
   case OP_PUT:
-  case OP_GET:
   case OP_SYNC:
   case OP_COPY: split->possible = false; break;
   default: break;

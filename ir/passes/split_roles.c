@@ -228,14 +228,20 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   IrExpr *steps = ir_attribute_value(tiles, ATTR_STEPS);
   IrExpr *range[3] = {ir_int(split->module, 0), steps ? role_rewrite(role, steps) : NULL,
                       ir_call(split->module, "block", 1, ir_int(split->module, 0))};
-  IrBuilder inner = tiles_are_streamed(tiles)
+  IrExpr *next, *total;
+  IrBuilder inner = split->walk
+                        ? schedule_open_dynamic(builder, &schedule, extents, n, coordinates, &next, &total)
+                    : tiles_are_streamed(tiles)
                         ? schedule_open_streamed(builder, &schedule, extents, n, range[1], coordinates, range)
                         : schedule_open(builder, &schedule, extents, n, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
   for (unsigned i = 0; steps && i < 3 && n + i < tiles->regions[0]->n_arguments; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[n + i], range[i]);
+  IrExpr *claimed = split->walk ? dynamic_claim(role, &inner, total) : NULL;
   copy_region(role, &inner, tiles->regions[0]);
+  inner.mark = tiles->mark;
+  if (split->walk) dynamic_next(role, &inner, next, claimed);
 }
 
 static bool does(const Role *role, const IrOp *op)
@@ -457,6 +463,7 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
         cursors, (gpointer)channel->symbol,
         role_cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
   }
+  if (split->walk) dynamic_begin(&role, &inner);
   if (kind != ROLE_PRODUCER) role_write_cursors(&role, &inner, channels);
   if (kind == ROLE_CONSUMER && split->pingpong > 1) {
     ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->pingpong));
@@ -642,6 +649,7 @@ static void split_kernel(Split *split, const Survey *survey)
     declare_channel(split, &builder, survey->channels->pdata[i], engine);
   declare_turn(split, survey->tiles->len ? survey->tiles->pdata[0] : NULL, survey->taking, &builder);
   turn_sections(split, &builder, engine);
+  if (survey->tiles->len) dynamic_declare(split, &builder, survey->tiles->pdata[0], engine);
   g_autoptr(GHashTable) none = g_hash_table_new(NULL, NULL);
   Role declarations = {.split = split, .map = none};
   for (unsigned i = 0; i < survey->shared->len; i++)

@@ -19,7 +19,9 @@ typedef struct {
   bool apart;                      /* warps issue products, each its own, and answer for themselves */
   bool spans;                      /* several blocks take a product together */
   Cluster cluster;
-  bool combines;    /* blocks that share a tile add it up once (combine), so they cannot walk */
+  const char
+      *walk;     /* channel by which the producer tells the others the next tile (dynamic_walk.c), or NULL */
+  bool combines; /* blocks that share a tile add it up once (combine), so they cannot walk */
   int64_t pingpong; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
   GError **error;
   bool failed;
@@ -34,6 +36,7 @@ struct Role {
   GHashTable *map;      /* IrValue* of the TILE form -> IrExpr* of the role */
   GHashTable *cursors;  /* channel symbol -> IrExpr* of the cursor that the current take reads with */
   GHashTable *writes; /* channel symbol -> IrExpr* of the cursor by which the role fills slots with values */
+  IrExpr *walk;       /* the cursor by which it tells or is told the next tile, or NULL */
   GHashTable *filled; /* channel symbol -> IrRegion* in which threads filled the slot that is to be taken */
   const IrRegion *pipelined; /* body of the loop at hand whose slots are filled ahead, or NULL */
   GHashTable *needed;        /* of a producer: values_needed_by_fills() */
@@ -56,6 +59,17 @@ static inline bool tiles_are_streamed(const IrOp *tiles)
 {
   return ir_attribute_int(tiles, ATTR_STREAM_K, 1) > 1;
 }
+
+/* ---- dynamic_walk.c: blocks that take the next tile when they are free ---- */
+
+/* Declares what such a walk needs, if `tiles` asks for one and there can be one; sets split->walk. */
+void dynamic_declare(Split *split, IrBuilder *builder, const IrOp *tiles, bool engine);
+/* At the beginning of a role: its cursor of the walk. */
+void dynamic_begin(Role *role, IrBuilder *builder);
+/* At the beginning of a tile, which all of `total` are: the producer claims the next one. NULL: another role. */
+IrExpr *dynamic_claim(const Role *role, IrBuilder *builder, IrExpr *total);
+/* At its end: the producer tells the next one, and every role goes on with it. */
+void dynamic_next(const Role *role, IrBuilder *builder, IrExpr *index, IrExpr *claimed);
 
 /* ---- turns.c ---- */
 

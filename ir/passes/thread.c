@@ -30,6 +30,7 @@ bool ir_operand_is_address(const IrOp *op, unsigned i)
   case OP_BARRIER_ARRIVE:
   case OP_BARRIER_EXPECT:
   case OP_BARRIER_WAIT:
+  case OP_NEXT_GLOBAL:
   case OP_FLAG_RELEASE:
   case OP_FLAG_ACQUIRE:
   case OP_COPY_TENSOR_LOAD: return i == 0;

@@ -618,6 +618,15 @@ static void execute_advance(Machine *m, Agent *agent, const Step *step)
   cursor[0] %= n;
 }
 
+/* The launch's counter, as the blocks that run see it: nobody else claims. */
+static void execute_claim(Machine *m, Agent *agent, const Step *step)
+{
+  if (!check_single(m, agent, step)) return;
+  int64_t most = evaluate_uniform(m, agent, step->scalar[0], 0);
+  set_value(agent, step->value, m->claimed, true);
+  m->claimed = m->claimed + 1 < most ? m->claimed + 1 : 0;
+}
+
 /* ---- Dispatch ---- */
 
 static bool execute_op(Machine *m, Agent *agent, const Step *step)
@@ -654,6 +663,7 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_SORT:
   case OP_COUNT:
   case OP_CONVERT: return execute_rendezvous(m, agent, step);
+  case OP_CLAIM: execute_claim(m, agent, step); return true;
   case OP_STORE_PARTIAL:
   case OP_ADD_PARTIAL:
     if (!check_registers(m, agent, step)) return true;

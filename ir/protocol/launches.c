@@ -22,10 +22,10 @@ static bool fault(const IrOp *op, const char *code, const char *hint, const char
   return false;
 }
 
-/* Sums that blocks leave for each other lie in tensors of the launch, which kernels share. */
+/* Sums that blocks leave for each other, and what they claim, lie in tensors of the launch, which kernels share. */
 static bool check_partial(const IrFunction *kernel, const IrOp *op, bool waited, GError **error)
 {
-  const IrExpr *parts = ir_launch_get(kernel, ATTR_PARTS);
+  const IrExpr *parts = ir_launch_get(kernel, op->code == OP_CLAIM ? ATTR_FLAGS : ATTR_PARTS);
   if (waited) return true;
   return fault(op, "dependent-wait", WAIT_HINT, op->code == OP_ADD_PARTIAL ? "reads" : "writes",
                parts && parts->name ? parts->name : "parts", error);
@@ -41,7 +41,7 @@ static bool check_op(const IrFunction *kernel, const IrOp *op, bool waited, GErr
 {
   if (op->code == OP_MAP || op->code == OP_PREFETCH_MAP) return true;
   if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL || op->code == OP_POST ||
-      op->code == OP_AWAIT_POSTS)
+      op->code == OP_AWAIT_POSTS || op->code == OP_CLAIM)
     return check_partial(kernel, op, waited, error);
   for (unsigned i = 0; i < op->n_operands; i++) {
     const IrExpr *base = ir_access_base(op->operands[i]);

@@ -427,6 +427,10 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
       step->scalar[1] = scalar_new(program, op->operands[1]);
     if (op->n_results && op->results[0]->type.kind == TYPE_SCALAR) step->value = (int)op->results[0]->id;
     return true;
+  case OP_CLAIM:
+    step->value = (int)op->results[0]->id;
+    step->scalar[0] = scalar_new(program, op->operands[0]);
+    return true;
   case OP_ADD_PARTIAL:
     step->scalar[1] = scalar_new(program, op->operands[2]);
     step->scalar[2] = attribute_scalar(program, op, ATTR_COUNT);
@@ -462,7 +466,9 @@ static bool compile_scalar(Program *program, const IrOp *op)
     step->scalar[0] = from;
     return true;
   }
-  if (op->n_results != 1 || op->results[0]->type.kind != TYPE_SCALAR || op->code == OP_GET) return false;
+  if (op->n_results != 1 || op->results[0]->type.kind != TYPE_SCALAR || op->code == OP_GET ||
+      op->code == OP_CLAIM)
+    return false;
   const Scalar *from = scalar_of_op(program, op);
   if (!from) return false;
   if (op->code != OP_VAR && from->varies) { /* differs between threads: evaluated where it is used */

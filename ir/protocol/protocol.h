@@ -325,7 +325,8 @@ typedef struct Machine {
   Remote *remotes;   /* [agent][block] */
   GArray *flights;   /* Flight */
   unsigned copies, cluster_generation, steps, accesses;
-  int64_t walked; /* tiles of a walk that was too long; 0: none was */
+  int64_t walked;  /* tiles of a walk that was too long; 0: none was */
+  int64_t claimed; /* what is claimed next */
   Tick *cluster_gathering, *cluster_last;
   unsigned *advances; /* by barrier family index order: phases completed */
   GError **error;

@@ -119,10 +119,10 @@ def run(kernel, kind, shape, blocks, scale, diagonal, heads_inside, more_dims=()
     buffers.update({name: (element, [0] * n) for name, element, n in workspace})
     maps = {name: map_of(shape, *counts[name], *kernel.boxes[name], heads_inside) for name in kernel.boxes}
     dims = [shape.batches, shape.heads, shape.group, shape.queries, shape.keys, diagonal or 0, *more_dims]
-    posts = [name for name, *_ in workspace if name.endswith("posts")]
+    posts = [name for name, *_ in workspace if name.endswith(("posts", "counter"))]
     out, lse, *left = kernel.run(blocks, kernel.shared, buffers, dims, maps, "O", "L", *posts)
     if any(map(any, left)):
-        sys.exit("posts are left behind")
+        sys.exit("posts are left behind, or a counter has not come round")
     error = size = 0.0
     for b in range(shape.batches):
         for h in range(shape.heads):

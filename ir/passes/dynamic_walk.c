@@ -1,0 +1,113 @@
+/* A dynamic walk: blocks of a persistent grid that take the next tile when they are free for it. One of split_roles' files.
+ *
+ * The producer begins a tile by claiming the next one (`claim`), so that the answer is there when it has copied all of
+ * its own, and then tells it to the other roles through a slot of @walk; it goes on with the next tile's copies while
+ * they compute and store. Every tile claims once, so behind the last claim of a launch the counter is zero again, as the
+ * next launch wants it. Which block has which tile does not matter to what is computed. */
+#include "ir/facts.h"
+#include "ir/pass.h"
+#include "ir/passes/scheduler.h"
+#include "ir/passes/split_roles.h"
+
+#define WALK_SLOTS    2 /* the producer tells a tile while the others have not all asked for the one before */
+#define COUNTER_WORDS 32 /* a line of 128 bytes: nothing else is in it */
+#define WALK_TILE     "tile"
+#define WALK_COUNTER  "walk_counter"
+
+/* Sums that blocks leave for each other have flags, too. */
+static void note_sum(IrOp *op, void *data)
+{
+  *(bool *)data |= op->code == OP_COMBINE || op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL;
+}
+
+/* Why tiles go by a fixed order all the same, or NULL. */
+static const char *refusal(const Split *split, const IrOp *tiles, bool engine)
+{
+  bool sums = ir_launch_get(split->kernel, ATTR_FLAGS) != NULL;
+  ir_region_visit(tiles->regions[0], note_sum, &sums);
+  if (!engine) return "threads copy, and no role of its own does";
+  if (!ir_attribute_int(tiles, ATTR_PERSISTENT, 0)) return "a block has one tile";
+  if (scheduler_of(split->module, tiles)) return "how many tiles there are is known on the device only";
+  if (split->cluster.blocks > 1) return "the blocks of a cluster walk together";
+  if (split->pingpong > 1 || tiles_are_streamed(tiles)) return "warpgroups or blocks share tiles";
+  if (sums) return "the kernel has flags of its own";
+  return NULL;
+}
+
+static void declare_counter(IrFunction *kernel)
+{
+  IrModule *module = kernel->module;
+  IrType type = {.kind = TYPE_TENSOR, .count = 1, .element = NUMBER_U32, .rank = 2, .align = 256};
+  type.dims[0] = type.strides[1] = ir_int(module, 1);
+  type.dims[1] = type.strides[0] = ir_int(module, COUNTER_WORDS);
+  ir_parameter_new(kernel, WALK_COUNTER, type);
+  ir_launch_set(kernel, ATTR_FLAGS, ir_name(module, WALK_COUNTER));
+}
+
+/* Warps that are told. */
+static int64_t listeners(const Split *split)
+{
+  int64_t warps = 0;
+  for (unsigned i = 0; i < split->graph.n; i++)
+    warps += split->warps[i];
+  return split->graph.n ? warps : split->consumer_warps;
+}
+
+void dynamic_declare(Split *split, IrBuilder *builder, const IrOp *tiles, bool engine)
+{
+  IrModule *module = split->module;
+  if (!ir_attribute_int(tiles, ATTR_DYNAMIC, 0)) return;
+  const char *against = refusal(split, tiles, engine);
+  if (against) {
+    ir_remark(split->context, "dynamic walk rejected: %s", against);
+    return;
+  }
+  builder->mark = tiles->mark;
+  IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
+  channel->symbol = split->walk = ir_symbol_unique(split->kernel, "walk");
+  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, WALK_SLOTS));
+  ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, 1));
+  ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS, ir_int(module, listeners(split)));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
+  inner.mark = tiles->mark;
+  IrOp *slot = ir_emit(&inner, OP_SLOT, 0);
+  static const int64_t extent[] = {1, 1};
+  static const unsigned shape[] = {1, 1};
+  slot->symbol = WALK_TILE;
+  slot->declared = arena_new_object(module->arena, IrType);
+  *slot->declared =
+      ir_tile(module, NUMBER_S32, 2, extent, layout_shared(module->arena, 2, shape, 1, NUMBER_S32, 0, 0));
+  declare_counter(split->kernel);
+  ir_remark(split->context, "dynamic walk: the producer claims tiles, and tells %d warps",
+            (int)listeners(split));
+}
+
+void dynamic_begin(Role *role, IrBuilder *builder)
+{
+  role->walk =
+      role_cursor_new(role->split, builder, role->split->walk, role->kind == ROLE_PRODUCER ? "tell" : "told");
+}
+
+IrExpr *dynamic_claim(const Role *role, IrBuilder *builder, IrExpr *total)
+{
+  if (role->kind != ROLE_PRODUCER) return NULL;
+  return ir_emit_value(builder, OP_CLAIM, ir_scalar(NUMBER_S32), "claimed", 1, total);
+}
+
+void dynamic_next(const Role *role, IrBuilder *builder, IrExpr *index, IrExpr *claimed)
+{
+  IrModule *module = role->split->module;
+  IrExpr *slot =
+      ir_index(module, ir_field(module, ir_symbol(module, role->split->walk), WALK_TILE), 1, role->walk);
+  IrExpr *next;
+  if (claimed) { /* the first tiles of the launch are the blocks' own */
+    IrExpr *blocks = ir_call(module, "blocks", 1, ir_int(module, 0));
+    next = ir_emit_value(builder, OP_LET, ir_scalar(NUMBER_S32), "then", 1,
+                         ir_binary(module, OPERATOR_ADD, claimed, blocks));
+    ir_emit(builder, OP_PUT, 2, slot, next);
+  } else {
+    next = ir_emit_value(builder, OP_GET, ir_scalar(NUMBER_S32), "then", 1, slot);
+  }
+  ir_emit(builder, OP_ADVANCE, 1, role->walk);
+  ir_emit(builder, OP_SET, 2, index, next);
+}

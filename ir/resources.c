@@ -65,14 +65,14 @@ unsigned handover_most(const Gpu *gpu)
 unsigned handover_least(const Gpu *gpu)
 {
   unsigned step = handover_step(gpu),
-           least = handover_fact(gpu, "register_reallocation.min", PRODUCER_REGISTERS);
+           least = handover_fact(gpu, "register_reallocation.min", gpu->model->producer_registers);
   return (least + step - 1) / step * step;
 }
 
 unsigned producer_registers(const Gpu *gpu)
 {
   unsigned step = handover_step(gpu), least = handover_fact(gpu, "register_reallocation.min", 0);
-  return (MAX(PRODUCER_REGISTERS, least) + step - 1) / step * step;
+  return (MAX(gpu->model->producer_registers, least) + step - 1) / step * step;
 }
 
 unsigned consumer_registers(const Gpu *gpu, unsigned left)

@@ -8,9 +8,6 @@ unsigned reserved_shared_bytes(const Gpu *gpu);
 /* Bytes to which tiles in shared memory are aligned: where every mechanism of the GPU that reads or writes them wants
  * them to start, swizzled ones at the repetition of the widest pattern at least. */
 unsigned shared_alignment(const Gpu *gpu, bool swizzled);
-/* Of a thread that only starts copies: enough for addresses, coordinates and loop counters of several. */
-#define PRODUCER_REGISTERS 40
-
 /* Rows of a warpgroup's product: those of the layout group.d. */
 #define WARPGROUP_ROWS 64
 /* Warpgroups that share a tile of so many rows, each with some of them. */

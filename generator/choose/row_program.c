@@ -10,10 +10,7 @@
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 #define WORD_BITS    32 /* of a register */
-#define SUMS_MOST                                                                                            \
-  8192 /* that a block keeps: 2 x 4096 take 0.65 of the time of kernels of their own, 2 x 5120 1.2 */
-#define SUMS_SHARE 4 /* of the bytes of a row that a thread keeps, where it keeps sums of its columns too */
-#define NARROWEST  4 /* parts of what a warp keeps: rows of open length up to one part have a kernel */
+#define NARROWEST    4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
 
 /* How rows stay: the IR's `hold`. */
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
@@ -234,7 +231,7 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
     if ((lone || sums) && found && next.cols > fit->cols) break;
     *fit = next;
     found = true;
-    if (!lone && cols / threads * bytes <= model->row_bytes / (sums ? SUMS_SHARE : 1)) break;
+    if (!lone && cols / threads * bytes <= model->row_bytes / (sums ? model->row_sums_share : 1)) break;
   }
   unsigned most = found ? MIN(model->row_blocks, resident_blocks(problem->gpu, fit->threads)) : 0;
   while (found && fit->blocks < most && holds(problem, bits, fit, fit->blocks + 1))
@@ -443,7 +440,7 @@ const char *row_program_refuse(const Problem *problem)
     return "random numbers of a tile of its rows take more registers than there are";
   if (row->n_sums && !symbolic_is_constant(row->columns, NULL))
     return "sums of columns of which only the launch knows how many there are";
-  if (row->n_sums && choose_maximum(problem, row->columns) * row->n_sums > SUMS_MOST)
+  if (row->n_sums && choose_maximum(problem, row->columns) * row->n_sums > problem->gpu->model->row_sums)
     return "more sums of columns than a block's threads keep beside its rows";
   bool apart = lies_apart(problem->op) && !row_program_streams(problem->op);
   return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;

@@ -416,8 +416,9 @@ void fusion_halve_rows(Fuser *fuser)
   at.producers = fuser_live_producers(fuser);
   for (unsigned i = 0; i < all->len; i++) {
     const GraphNode *node = all->pdata[i];
-    bool stays = g_ptr_array_find(fuser->live, node, NULL);
-    if (!stays || !node->n_inputs || half_given(node) < 0 || !is_wanted(&at, node->inputs[0])) continue;
+    if (!node->n_inputs || half_given(node) < 0) continue;
+    bool stays = g_ptr_array_find(fuser->live, node, NULL); /* of all nodes it would take the square of them */
+    if (!stays || !is_wanted(&at, node->inputs[0])) continue;
     halve(&at, node->inputs[0]);
     g_free(at.producers);
     at.producers = fuser_live_producers(fuser);

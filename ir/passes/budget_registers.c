@@ -110,7 +110,7 @@ static void divide_among(IrModule *module, const IrPassContext *context, RoleBud
   const Gpu *gpu = context->gpu;
   unsigned pool = entry * threads, step = handover_step(gpu);
   for (unsigned i = 0; i < n; i++) {
-    unsigned needed = round_up(roles[i].live + PRODUCER_REGISTERS, step);
+    unsigned needed = round_up(roles[i].live + gpu->model->producer_registers, step);
     roles[i].registers = roles[i].live ? consumer_registers(gpu, needed) : producer_registers(gpu);
   }
   for (unsigned i = 0; i < n && taken(roles, n) > pool; i++)

@@ -38,7 +38,7 @@ static void open_row(Rows *rows)
 {
   const IrDim *dim = rows->row->kind == EXPR_DIM ? ir_dim_find(rows->kernel, rows->row->name) : NULL;
   if (!dim) rows->width = rows->row->integer;
-  if (dim && dim->maximum && dim->multiple == dim->maximum)
+  if (dim && dim->maximum && MAX(dim->multiple, 1) == dim->maximum)
     rows->width = dim->maximum; /* a row is not empty */
   rows->columns = rows->width ? ir_int(rows->module, rows->width) : ir_dim(rows->module, rows->row->name);
   ir_region_visit(rows->tiles->regions[0], note_every, rows->every);
@@ -48,8 +48,9 @@ static void open_row(Rows *rows)
 
 typedef struct {
   const Rows *rows;
+  bool of_elements; /* some load or store is of a row's elements; others are of one value of each row */
   unsigned vector;
-  int64_t height; /* rows of a tile */
+  int64_t height, values; /* rows of a tile; of a tile of such values */
 } Accesses;
 
 static void note_access(IrOp *op, void *data)
@@ -60,10 +61,15 @@ static void note_access(IrOp *op, void *data)
   int64_t every, height;
   if (op->code == OP_LOAD) tile = op->results[0]->type;
   if (op->code == OP_STORE) tile = ir_expr_type(rows->kernel, op->operands[1]);
-  if (!rows_part(rows, &tile, &every) || every != 1) return;
+  bool of_elements = rows_part(rows, &tile, &every), of_values = tile.kind == TYPE_TILE && !of_elements;
+  if ((!of_elements && !of_values) || every != 1) return;
+  if (tile.rank > 1 && ir_expr_is_int(tile.dims[tile.rank - 2], &height)) {
+    int64_t *most = of_elements ? &accesses->height : &accesses->values;
+    *most = MAX(*most, height);
+  }
+  if (!of_elements) return;
+  accesses->of_elements = true;
   const IrExpr *access = op->operands[0], *base = ir_access_base(access);
-  if (tile.rank > 1 && ir_expr_is_int(tile.dims[tile.rank - 2], &height))
-    accesses->height = MAX(accesses->height, height);
   if (base->kind != EXPR_VALUE || base->value->type.kind != TYPE_TENSOR || access->kind != EXPR_INDEX) return;
   const IrType *tensor = &base->value->type;
   bool along = ir_contiguous_dim(tensor) == (int)tensor->rank - 1;
@@ -92,8 +98,9 @@ static int64_t common_multiple(int64_t a, int64_t b)
  * tiles. `wanted`: fewer lanes suffice where rows are short and many. */
 static int64_t row_unit(const Rows *rows, int64_t wanted)
 {
-  Accesses accesses = {rows, MECHANISM_SIZES_MOST, 1};
+  Accesses accesses = {.rows = rows, .vector = MECHANISM_SIZES_MOST, .height = 1, .values = 1};
   ir_region_visit(rows->tiles->regions[0], note_access, &accesses);
+  if (!accesses.of_elements) accesses.vector = 1, accesses.height = accesses.values;
   int64_t warps = ir_launch_threads(rows->kernel) / WARP_LANES, vector = accesses.vector, lanes = WARP_LANES;
   while (lanes > 1 && wanted <= lanes / 2 * vector && accesses.height % (2 * WARP_LANES / lanes) == 0)
     lanes /= 2;

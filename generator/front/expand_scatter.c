@@ -1,33 +1,72 @@
-/* ScatterND of parts that have several elements: for each part the last of the updates that name it is found once, and not for each
- * of its elements.
+/* ScatterND of parts that have several elements, and scatters of many updates: for each part the last of the updates that name it is
+ * found once, and not for each of its elements.
  *
  *   place  = of each update the part that it names; behind the last one where some index lies outside, which updates nothing
  *   latest = of each part the number of the last update of it, -1: none
- *   result = latest < 0 ? data : updates[latest] */
-#include "generator/front/expand.h"
+ *   result = latest < 0 ? data : updates[latest]
+ *
+ * Each part looks through few updates by itself. Many are put in the order of their places, those of a part in their own: by a
+ * counting sort or, of more parts than that counts, by one for each digit; the last of a part is then found by halves. */
+#include "generator/front/expand_search.h"
 #include <string.h>
 
 #define FEW_UPDATES 16 /* which each element looks through sooner than a kernel of their own is launched */
+#define MANY_UPDATES                                                                                         \
+  1024 /* which take longer to be looked through by each part than to be sorted: 4 ns one after the other */
+#define DIGIT      1024               /* parts that one counting sort puts in order */
+#define MOST_PARTS (INT64_C(1) << 30) /* three digits */
+
+static bool replaces(const GraphNode *node)
+{
+  const GraphAttribute *reduction = graph_attribute_find(node, "reduction");
+  return !reduction || !strcmp(reduction->text, "none");
+}
+
+/* Are there more elements? There may be, of an extent that is not known. */
+static bool are_more(const Symbolic *const *extents, unsigned n, int64_t than)
+{
+  int64_t all = 1, extent;
+  for (unsigned i = 0; i < n; i++) {
+    if (!symbolic_is_constant(extents[i], &extent)) return true;
+    all = MIN(all * MIN(extent, than + 1), than + 1);
+  }
+  return all > than;
+}
 
 bool expand_scatters_parts(const GraphNode *node)
 {
-  if (node->op->id != ONNX_ScatterND || node->inputs[1]->rank < 1) return false;
-  const GraphAttribute *reduction = graph_attribute_find(node, "reduction");
-  const GraphTensor *data = node->inputs[0], *indices = node->inputs[1];
-  int64_t told = 0, extent, updates = 1;
-  if (reduction && strcmp(reduction->text, "none")) return false;
+  const GraphTensor *indices = node->inputs[1];
+  int64_t told = 0;
+  if (node->op->id != ONNX_ScatterND || indices->rank < 1 || !replaces(node)) return false;
   symbolic_is_constant(indices->shape[indices->rank - 1], &told);
-  for (unsigned d = 0; d + 1 < indices->rank; d++)
-    updates = symbolic_is_constant(indices->shape[d], &extent) ? updates * MIN(extent, FEW_UPDATES + 1)
-                                                               : FEW_UPDATES + 1;
-  return told < data->rank && updates > FEW_UPDATES;
+  return are_more(indices->shape, indices->rank - 1,
+                  told < node->inputs[0]->rank ? FEW_UPDATES : MANY_UPDATES);
 }
 
-static const Symbolic *product(Expansion *at, const Symbolic *const *extents, unsigned n)
+/* So few elements that they can be sorted; all extents are known. */
+static bool are_at_most(const GraphTensor *tensor, int64_t most)
 {
-  const Symbolic *all = symbolic_constant(expand_arena(at), 1);
+  int64_t extent;
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (!symbolic_is_constant(tensor->shape[d], &extent)) return false;
+  return !are_more((const Symbolic *const *)tensor->shape, tensor->rank, most);
+}
+
+/* Parts are elements here. */
+bool expand_scatters_elements(const GraphNode *node)
+{
+  bool elements = node->op->id == ONNX_ScatterElements || node->op->id == ONNX_Scatter;
+  if (!elements || !replaces(node)) return false;
+  const GraphTensor *indices = node->inputs[1];
+  return indices->rank && are_more(&indices->shape[__builtin_ctz(node->axes)], 1, MANY_UPDATES) &&
+         are_at_most(indices, INT32_MAX) && are_at_most(node->inputs[0], MOST_PARTS - 1);
+}
+
+static const Symbolic *product(Arena *arena, const Symbolic *const *extents, unsigned n)
+{
+  const Symbolic *all = symbolic_constant(arena, 1);
   for (unsigned i = 0; i < n; i++)
-    all = symbolic_mul(expand_arena(at), all, extents[i]);
+    all = symbolic_mul(arena, all, extents[i]);
   return all;
 }
 
@@ -36,13 +75,11 @@ static GraphTensor *known(Expansion *at, const char *part, const Symbolic *value
   return expand_known(at, part, &value, 1, 0);
 }
 
-/* Index d of each update, from the front, [updates]; *inside: is it one of the dimension's? */
-static GraphTensor *index_of(Expansion *at, unsigned d, const Symbolic *updates, GraphTensor **inside)
+/* Indices along dimension d of the data, s64, from the front; *inside: is it one of the dimension's? */
+static GraphTensor *from_front(Expansion *at, GraphTensor *index, unsigned d, GraphTensor **inside)
 {
-  GraphTensor *data = expand_input(at, 0), *indices = expand_input(at, 1);
-  GraphTensor *index = expand_slice(at, "column", indices, indices->rank - 1, d, d + 1);
-  index = expand_cast(at, "wide", expand_reshape(at, "column", index, &updates, 1), NUMBER_S64);
-  GraphTensor *zero = expand_number(at, "zero", NUMBER_S64, 0), *extent = known(at, "extent", data->shape[d]);
+  GraphTensor *zero = expand_number(at, "zero", NUMBER_S64, 0),
+              *extent = known(at, "extent", expand_input(at, 0)->shape[d]);
   GraphTensor *turned = expand(at, ONNX_Add, "turned", index, extent);
   index = expand_node(
       at,
@@ -50,6 +87,15 @@ static GraphTensor *index_of(Expansion *at, unsigned d, const Symbolic *updates,
   *inside = expand(at, ONNX_And, "inside", expand(at, ONNX_GreaterOrEqual, "from", index, zero),
                    expand(at, ONNX_Less, "below", index, extent));
   return index;
+}
+
+/* Index d of each update, [updates]. */
+static GraphTensor *index_of(Expansion *at, unsigned d, const Symbolic *updates, GraphTensor **inside)
+{
+  GraphTensor *indices = expand_input(at, 1);
+  GraphTensor *index = expand_slice(at, "column", indices, (int64_t)indices->rank - 1, d, d + 1);
+  index = expand_cast(at, "wide", expand_reshape(at, "column", index, &updates, 1), NUMBER_S64);
+  return from_front(at, index, d, inside);
 }
 
 /* The part that each update names, s64; `parts`: none. */
@@ -66,19 +112,100 @@ static GraphTensor *place_of(Expansion *at, unsigned told, const Symbolic *updat
   return expand_node(at, &(ExpandNode){ONNX_Where, "place", 3, {inside, place, known(at, "outside", parts)}});
 }
 
+/* ---- the last update of each part ---- */
+
+/* By looking through all of them. */
+static GraphTensor *latest_of_few(Expansion *at, GraphTensor *place, const Symbolic *n, const Symbolic *parts)
+{
+  GraphTensor *none = expand_number(at, "none", NUMBER_S32, -1);
+  GraphTensor *blank = expand(at, ONNX_Expand, "blank", none, expand_known(at, "parts", &parts, 1, 1));
+  return expand_node(at, &(ExpandNode){ONNX_ScatterElements,
+                                       "latest",
+                                       3,
+                                       {blank, place, expand_index(at, "number", &n, 1, 0)},
+                                       .attributes = {{"axis", 0}}});
+}
+
+static GraphTensor *where(Expansion *at, const char *part, GraphTensor *condition, GraphTensor *a,
+                          GraphTensor *b)
+{
+  return expand_node(at, &(ExpandNode){ONNX_Where, part, 3, {condition, a, b}});
+}
+
+static GraphTensor *with(Expansion *at, OperatorId op, const char *part, GraphTensor *a, int64_t b)
+{
+  return expand(at, op, part, a, expand_number_s32(at, part, b));
+}
+
+/* The numbers of updates by rising key; *ends: where those of each key do. */
+static GraphTensor *sort(Expansion *at, GraphTensor *key, const Symbolic *n, int64_t keys, GraphTensor **ends)
+{
+  GraphTensor *further[2] = {NULL};
+  const Symbolic *shape[] = {n, symbolic_constant(expand_arena(at), 1)};
+  expand_place_keys(at, expand_reshape(at, "keys", key, shape, 2), n, keys, 1, further, 2);
+  *ends = further[0];
+  return further[1];
+}
+
+/* Of few parts where the updates of each end is counted. */
+static GraphTensor *latest_of_counted(Expansion *at, GraphTensor *place, const Symbolic *n, int64_t parts)
+{
+  const Symbolic *extent = symbolic_constant(expand_arena(at), parts);
+  GraphTensor *ends, *order = sort(at, place, n, parts, &ends),
+                     *part = expand_index(at, "part", &extent, 1, 0);
+  GraphTensor *front = with(at, ONNX_Sub, "front", part, 1), *zero = expand_number_s32(at, "zero", 0);
+  GraphTensor *begin = expand_of_each(at, "begin", ends, with(at, ONNX_Max, "front", front, 0));
+  begin = where(at, "begin", expand(at, ONNX_Less, "first", front, zero), zero, begin);
+  GraphTensor *last = with(at, ONNX_Max, "last", with(at, ONNX_Sub, "last", ends, 1), 0);
+  return where(at, "latest", expand(at, ONNX_Less, "some", begin, ends),
+               expand_of_each(at, "latest", order, last), expand_number_s32(at, "none", -1));
+}
+
+static GraphTensor *latest_of_many(Expansion *at, GraphTensor *place, const Symbolic *n,
+                                   const Symbolic *parts, int64_t most)
+{
+  GraphTensor *order = NULL, *unused;
+  for (int64_t unit = 1; !order || unit <= most; unit *= DIGIT) { /* `most` itself is the place of none */
+    GraphTensor *digit = order ? expand_of_each(at, "place", place, order) : place;
+    if (unit > 1) digit = with(at, ONNX_Div, "digit", digit, unit);
+    digit = with(at, ONNX_BitwiseAnd, "digit", digit, DIGIT - 1);
+    GraphTensor *next = sort(at, digit, n, DIGIT, &unused);
+    order = order ? expand_of_each(at, "order", order, next) : next;
+  }
+  const Symbolic *last = symbolic_sub(expand_arena(at), n, symbolic_constant(expand_arena(at), 1));
+  GraphTensor *part = expand_index(at, "part", &parts, 1, 0);
+  const Rising sorted = {.list = expand_of_each(at, "sorted", place, order),
+                         .first = with(at, ONNX_Min, "first", part, -1),
+                         .last = expand_known_s32(at, "last", last),
+                         .n = n,
+                         .step = 1};
+  GraphTensor *found = expand_last_up_to(at, "search", &sorted, part),
+              *own = with(at, ONNX_Max, "own", found, 0);
+  GraphTensor *is = expand(at, ONNX_And, "is", with(at, ONNX_GreaterOrEqual, "some", found, 0),
+                           expand(at, ONNX_Equal, "same", expand_of_each(at, "own", sorted.list, own), part));
+  return where(at, "latest", is, expand_of_each(at, "latest", order, own), expand_number_s32(at, "none", -1));
+}
+
+static GraphTensor *latest_of(Expansion *at, GraphTensor *place, const Symbolic *n, const Symbolic *parts)
+{
+  int64_t least, most, known = 0;
+  symbolic_range(parts, expand_facts(at), &least, &most);
+  bool sorts = are_more(&n, 1, MANY_UPDATES) && most < MOST_PARTS && expand_is_at_most(at, n, INT32_MAX);
+  if (!sorts) return latest_of_few(at, place, n, parts);
+  place = expand_cast(at, "narrow", place, NUMBER_S32);
+  bool counted = symbolic_is_constant(parts, &known) && known && known <= DIGIT;
+  return counted ? latest_of_counted(at, place, n, known) : latest_of_many(at, place, n, parts, most);
+}
+
+/* ---- the operators ---- */
+
 void expand_scatter_parts(Expansion *at)
 {
   GraphTensor *data = expand_input(at, 0), *indices = expand_input(at, 1), *updates = expand_input(at, 2);
+  Arena *arena = expand_arena(at);
   unsigned lists = indices->rank - 1, told = data->rank - (updates->rank - lists), inner = data->rank - told;
-  const Symbolic *n = product(at, indices->shape, lists), *parts = product(at, data->shape, told);
-  GraphTensor *none = expand_number(at, "none", NUMBER_S32, -1);
-  GraphTensor *blank = expand(at, ONNX_Expand, "blank", none, expand_known(at, "parts", &parts, 1, 1));
-  GraphTensor *latest = expand_node(
-      at, &(ExpandNode){ONNX_ScatterElements,
-                        "latest",
-                        3,
-                        {blank, place_of(at, told, n, parts), expand_index(at, "number", &n, 1, 0)},
-                        .attributes = {{"axis", 0}}});
+  const Symbolic *n = product(arena, indices->shape, lists), *parts = product(arena, data->shape, told);
+  GraphTensor *latest = latest_of(at, place_of(at, told, n, parts), n, parts);
   const Symbolic *shape[GRAPH_MAX_RANK + 1] = {n};
   for (unsigned d = 0; d < inner; d++)
     shape[d + 1] = data->shape[told + d];
@@ -91,8 +218,38 @@ void expand_scatter_parts(Expansion *at)
     axes[d] = told + d;
   GraphTensor *found =
       expand(at, ONNX_GreaterOrEqual, "found", given, expand_number(at, "first", NUMBER_S32, 0));
-  found = expand(at, ONNX_Unsqueeze, "found", found, expand_integers(at, "axes", axes, inner));
-  expand_give(at, 0, expand_node(at, &(ExpandNode){ONNX_Where, "updated", 3, {found, taken, data}}));
+  if (inner) found = expand(at, ONNX_Unsqueeze, "found", found, expand_integers(at, "axes", axes, inner));
+  expand_give(at, 0, where(at, "updated", found, taken, data));
+}
+
+/* The element that each update names, s64 [n]; `parts`: none. */
+static GraphTensor *element_of(Expansion *at, const Symbolic *n, const Symbolic *parts)
+{
+  GraphTensor *data = expand_input(at, 0), *indices = expand_input(at, 1), *place = NULL, *inside = NULL;
+  unsigned axis = (unsigned)__builtin_ctz(expand_written(at)->axes);
+  for (unsigned d = 0; d < data->rank; d++) {
+    GraphTensor *index =
+        d == axis ? from_front(at, expand_cast(at, "wide", indices, NUMBER_S64), d, &inside)
+                  : expand_index(at, "point", (const Symbolic *const *)indices->shape, indices->rank, d);
+    index = expand_cast(at, "wide", index, NUMBER_S64);
+    place = !d ? index
+               : expand(at, ONNX_Add, "place",
+                        expand(at, ONNX_Mul, "row", place, known(at, "extent", data->shape[d])), index);
+  }
+  place = where(at, "place", inside, place, known(at, "outside", parts));
+  return expand_reshape(at, "places", place, &n, 1);
+}
+
+void expand_scatter_elements(Expansion *at)
+{
+  GraphTensor *data = expand_input(at, 0), *indices = expand_input(at, 1), *updates = expand_input(at, 2);
+  Arena *arena = expand_arena(at);
+  const Symbolic *n = product(arena, indices->shape, indices->rank),
+                 *parts = product(arena, data->shape, data->rank);
+  GraphTensor *latest = latest_of(at, element_of(at, n, parts), n, parts);
+  GraphTensor *given = expand_reshape(at, "given", latest, (const Symbolic *const *)data->shape, data->rank);
+  GraphTensor *taken = expand_of_each(at, "taken", expand_reshape(at, "list", updates, &n, 1), given);
+  expand_give(at, 0, where(at, "updated", with(at, ONNX_GreaterOrEqual, "found", given, 0), taken, data));
 }
 
 /* ---- TensorScatter in place: new rows alone are stored ---- */

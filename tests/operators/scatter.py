@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ScatterND of whole parts against its definition: the last of several updates stays, indices count from either end, those outside
+"""ScatterND of whole parts, and ScatterElements of many updates, against their definition: the last of several updates stays, indices count from either end, those outside
 update nothing: scatter.py ADLGEN"""
 import functools
 import pathlib
@@ -51,6 +51,25 @@ def check(gpu, kind, shape, lists, told, is_open=False):
         sys.exit(f"{gpu} {kind} {shape} {lists} {told}: element {at} is {found['y'][at]} in place of {wanted[at]}")
 
 
+def check_elements(gpu, kind, shape, updates):
+    """ScatterElements along axis 0."""
+    each = volume(updates[1:])
+    indices = [draw.randrange(-shape[0] - 1, shape[0] + 1) for _ in range(volume(updates))]
+    tensor = lambda kind, shape: {"type": kind, "shape": shape}
+    graph = {"name": "scatter", "inputs": {"x": tensor(kind, shape), "i": tensor("s64", updates), "u": tensor(kind, updates)}, "outputs": ["y"],
+             "nodes": [{"op": "ScatterElements", "inputs": ["x", "i", "u"], "outputs": ["y"]}]}
+    given, found = run(graph, gpu, [("i", "s64", updates, indices)])
+    wanted = list(given["x"])
+    for j, index in enumerate(indices):
+        row, place = index + (shape[0] if index < 0 else 0), 0
+        for d in range(1, len(shape)):
+            place = place * shape[d] + j % each // volume(updates[d + 1:]) % updates[d]
+        if 0 <= row < shape[0]:
+            wanted[row * volume(shape[1:]) + place] = given["u"][j]
+    if found["y"] != wanted:
+        sys.exit(f"{gpu} elements {kind} {shape} {updates}: wrong")
+
+
 for device in ("h100", "a100"):
     check(device, "f32", [40, 6], [70], 1)
     check(device, "bf16", [5, 7, 24], [9, 4], 2)
@@ -58,6 +77,10 @@ for device in ("h100", "a100"):
     check(device, "f16", [300, 3], [17], 1)
     check(device, "f32", [33, 5], [100], 1, is_open=True)
     check(device, "bf16", [9, 4, 8], [20, 3], 2, is_open=True)
+    check(device, "bf16", [700, 3], [4097], 1)  # so many updates are sorted: by one digit, or two
+    check(device, "f32", [41, 33], [4100], 2)
+    check_elements(device, "f32", [37, 5], [4097, 4])
+    check_elements(device, "s32", [3, 1, 2], [4099, 1, 2])
     check(device, "f32", [4, 3], [16], 1)  # few: one kernel
     check(device, "f32", [4, 3], [64], 2)  # of elements: one kernel
     check(device, "f32", [7, 0], [40], 1)

@@ -4,6 +4,7 @@
 #include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
+#include "cli/profile_table.h"
 #include "cli/tuned_option.h"
 #include "execute/evaluate.h"
 #include "measure/chart.h"
@@ -245,25 +246,13 @@ static bool write_picture(const Bench *bench, const BenchCase *c, const json_t *
   return false;
 }
 
-/* By kernel: a network has many launches of few. */
 static void print_profile(const Bench *bench, const BenchCase *c, const json_t *profile)
 {
-  static const char *const headers[] = {"kernel", ">launches", ">us", ">us each", ">share", NULL};
-  g_autoptr(GPtrArray) kernels = bench_profile_kernels(profile);
-  g_autoptr(Table) table = table_new(headers);
-  double sum = 0, whole = json_number_value(json_object_get(profile, "us"));
-  for (unsigned i = 0; i < kernels->len; i++)
-    sum += ((const BenchKernelTime *)kernels->pdata[i])->us;
-  for (unsigned i = 0; i < kernels->len; i++) {
-    const BenchKernelTime *kernel = kernels->pdata[i];
-    g_autofree char *n = g_strdup_printf("%u", kernel->launches), *us = g_strdup_printf("%.2f", kernel->us),
-                    *each = g_strdup_printf("%.2f", kernel->us / kernel->launches),
-                    *share = g_strdup_printf("%.1f %%", 100 * kernel->us / sum);
-    table_row(table, kernel->kernel, n, us, each, share, NULL);
-  }
+  const json_t *launches = json_object_get(profile, "launches");
   printf("%s: %zu launches, %.2f us in one graph, %.2f us with an event in front of each\n", c->name,
-         json_array_size(json_object_get(profile, "launches")), whole, sum);
-  table_print(table, bench->cli);
+         json_array_size(launches), json_number_value(json_object_get(profile, "us")),
+         profile_sum(launches, &profile_times));
+  profile_print_kernels(bench->cli, launches, &profile_times);
 }
 
 static bool take_profile(const BenchCase *c, const json_t *profile, void *data, GError **error)

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/observe_options.h"
 #include "cli/pass_log.h"
+#include "cli/profile_table.h"
 #include "cli/run_batch.h"
 #include "cli/run_data_set.h"
 #include "cli/tuned_option.h"
@@ -70,6 +71,9 @@ const Option run_options[] = {
     {.name = "tolerance", .value = "X", .doc = "a limit of the error below those of the types"},
     {.name = "admit-wide",
      .doc = "with --check: takes results of which no limit proves anything (docs/numerics.md)"},
+    {.name = "profile",
+     .doc = "shows what each launch takes: on a GPU microseconds, on the simulator, which has no clock, "
+            "warp-instructions"},
     {.name = "checkers",
      .value = "LIST",
      .doc = "of the simulator: all (the default), none, or names of faults separated by commas"},
@@ -129,6 +133,10 @@ static bool check_arguments(Run *run, GError **error)
     }
   if (argument_flag(run->arguments, "keep") && strcmp(argument_value(run->arguments, "on"), "sim")) {
     error_set(error, ERROR_USAGE, NULL, "bad-option", NULL, "--keep is for --on sim");
+    return false;
+  }
+  if (argument_flag(run->arguments, "profile") && run->evaluates) {
+    error_set(error, ERROR_USAGE, NULL, "bad-option", NULL, "--profile is for --on sim and --on gpu");
     return false;
   }
   const char *text = argument_value(run->arguments, "tolerance");
@@ -282,6 +290,7 @@ static bool prepare(Run *run, GError **error)
   if (keep && !(run->keep = output_new(keep, error))) return false;
   run->execution = execution_new(run->compiled, run->gpu, run->bindings, run->n_bindings, error);
   if (run->execution) run->execution->keep = run->keep;
+  if (run->execution) run->execution->profile = argument_flag(run->arguments, "profile");
   run->data = run->execution && apply_offsets(run, error) && apply_sharing(run, error)
                   ? run_data_new(run->graph, files, run->seed, error)
                   : NULL;
@@ -345,6 +354,33 @@ static json_t *outputs_json(const Run *run)
   return outputs;
 }
 
+static bool is_on_gpu(const Run *run)
+{
+  return !strcmp(argument_value(run->arguments, "on"), "gpu");
+}
+
+static json_t *profile_json(const Run *run)
+{
+  const ExecutionFaults *faults = run->faults;
+  if (!is_on_gpu(run))
+    return json_pack("{s:s, s:O}", "unit", "warp_instructions", "launches", faults->launches);
+  return json_pack("{s:s, s:f, s:O}", "unit", "us", "us", faults->us, "launches", faults->launches);
+}
+
+static void print_profile(const Run *run)
+{
+  const json_t *launches = run->faults->launches;
+  const ProfileMeasure *measure = is_on_gpu(run) ? &profile_times : &profile_instructions;
+  double sum = profile_sum(launches, measure);
+  profile_print_launches(run->cli, launches, measure);
+  if (is_on_gpu(run))
+    printf("%zu launches, %.2f us in one graph, %.2f us with an event in front of each\n\n",
+           json_array_size(launches), run->faults->us, sum);
+  else
+    printf("%zu launches, %.0f warp-instructions\n\n", json_array_size(launches), sum);
+  profile_print_kernels(run->cli, launches, measure);
+}
+
 static void print_result(const Run *run)
 {
   if (run->cli->json) {
@@ -353,6 +389,7 @@ static void print_result(const Run *run)
                   "on", argument_value(run->arguments, "on"), "scales", run_data_scales(run->data), "outputs",
                   outputs_json(run), "faults", run->faults->list);
     if (json_array_size(run->faults->counts)) json_object_set(object, "counts", run->faults->counts);
+    if (argument_flag(run->arguments, "profile")) json_object_set_new(object, "profile", profile_json(run));
     if (*argument_values(run->arguments, "break")) {
       json_object_set(object, "breaks", run->faults->breaks);
       json_object_set(object, "stops", run->faults->stops);
@@ -365,6 +402,7 @@ static void print_result(const Run *run)
   fputs(run->faults->notes->str, stdout);
   fputs(run->faults->text->str, stdout);
   fputs(run->faults->tables->str, stdout);
+  if (argument_flag(run->arguments, "profile")) print_profile(run);
   if (run->comparisons) print_outputs(run);
   run_data_set_print(&run->set, run->cli, run->graph);
   if (run->faults->n_errors) printf("%u faults\n", run->faults->n_errors);

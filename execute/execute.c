@@ -170,6 +170,7 @@ ExecutionFaults *execution_faults_new(void)
   faults->breaks = json_array();
   faults->stops = json_array();
   faults->tables = g_string_new(NULL);
+  faults->launches = json_array();
   return faults;
 }
 
@@ -182,6 +183,16 @@ void execution_faults_free(ExecutionFaults *faults)
   json_decref(faults->counts);
   json_decref(faults->breaks);
   json_decref(faults->stops);
+  json_decref(faults->launches);
   g_string_free(faults->tables, TRUE);
   g_free(faults);
+}
+
+json_t *execution_add_launch(ExecutionFaults *faults, const ResolvedLaunch *launch)
+{
+  json_t *one =
+      json_pack("{s:s, s:s, s:[i,i,i]}", "launch", launch->launch->name, "kernel", launch->variant->kernel,
+                "grid", (int)launch->grid[0], (int)launch->grid[1], (int)launch->grid[2]);
+  json_array_append_new(faults->launches, one);
+  return one;
 }

@@ -27,6 +27,7 @@ typedef struct Execution {
   uint64_t workspace_bytes;
   Arena *arena;
   Output *keep; /* gets each simulated launch as files, keep_launch(); NULL: none; the caller's */
+  bool profile; /* the launches on a GPU are timed, behind the run whose outputs count */
 } Execution;
 
 /* Binds every symbol of the plan and makes room for the tensors, filled with 0xff: whatever a kernel forgets
@@ -55,11 +56,16 @@ typedef struct ExecutionFaults {
   GString *tables;        /* the same for people */
   GString *notes;         /* what a person may want to know: device, target, kernels */
   uint64_t instructions;  /* warp-instructions, on the simulator */
+  json_t *launches;       /* those that are not empty, in order: {launch, kernel, grid}, on the simulator with
+                             warp_instructions, with `profile` on a GPU with us */
+  double us;              /* with `profile` on a GPU: of all launches in one graph; else 0 */
 } ExecutionFaults;
 
 ExecutionFaults *execution_faults_new(void);
 void execution_faults_free(ExecutionFaults *faults);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ExecutionFaults, execution_faults_free)
+/* One more of `launches`; theirs. */
+json_t *execution_add_launch(ExecutionFaults *faults, const ResolvedLaunch *launch);
 
 /* Runs every launch in the plan's order; outputs are in the tensors afterwards. */
 bool execution_simulate(Execution *execution, const SimOptions *options, ExecutionFaults *faults,

@@ -1,6 +1,7 @@
 /* A plan on a GPU: memory with margins around every tensor, then one launch of the whole by the runtime. */
 #include "execute/execute.h"
 #include "execute/jit.h"
+#include "runtime/profile.h"
 #include <string.h>
 
 /* Bytes before and behind every tensor that no kernel may touch. */
@@ -20,6 +21,7 @@ typedef struct GpuRun {
   GpuRegion *regions; /* as plan->tensors (empty for the workspace's), then the workspace */
   uint64_t *addresses;
   Loaded *loaded;
+  const void **arguments; /* as executable_tensor() counts them */
   Arena *arena;
 } GpuRun;
 
@@ -140,23 +142,43 @@ static bool note_launches(const GpuRun *run, GError **error)
     if (!planned) return true;
     const ResolvedLaunch *launch = plan_resolve(walk.plan, planned, &walk.bindings, run->arena, error);
     if (!launch) return false;
-    if (!launch->empty)
-      g_string_append_printf(run->faults->notes, "%s: %s, grid %u x %u x %u\n", launch->launch->name,
-                             launch->variant->kernel, launch->grid[0], launch->grid[1], launch->grid[2]);
+    if (launch->empty) continue;
+    g_string_append_printf(run->faults->notes, "%s: %s, grid %u x %u x %u\n", launch->launch->name,
+                           launch->variant->kernel, launch->grid[0], launch->grid[1], launch->grid[2]);
+    execution_add_launch(run->faults, launch);
   }
+}
+
+static bool queue(const ExecutableObserver *observer, void *data, GError **error)
+{
+  const GpuRun *run = data;
+  const GpuRegion *workspace = &run->regions[run->x->plan->n_tensors];
+  return executable_launch_observed(run->loaded->executable, device_stream(run->device), run->arguments,
+                                    run->x->symbols, pointer_of(workspace->address), workspace->bytes,
+                                    observer, error);
 }
 
 static bool launch_all(GpuRun *run, GError **error)
 {
-  const GpuRegion *workspace = &run->regions[run->x->plan->n_tensors];
   unsigned n = executable_tensor_count(run->loaded->executable);
-  const void **tensors = arena_new_array(run->arena, const void *, n);
+  run->arguments = arena_new_array(run->arena, const void *, n);
   for (unsigned i = 0; i < n; i++)
-    tensors[i] = pointer_of(run->addresses[executable_tensor(run->loaded->executable, i)->index]);
-  return note_launches(run, error) &&
-         executable_launch(run->loaded->executable, device_stream(run->device), tensors, run->x->symbols,
-                           pointer_of(workspace->address), workspace->bytes, error) &&
-         device_wait(run->device, error);
+    run->arguments[i] = pointer_of(run->addresses[executable_tensor(run->loaded->executable, i)->index]);
+  return note_launches(run, error) && queue(NULL, run, error) && device_wait(run->device, error);
+}
+
+/* Behind everything else: the launches run many times more, and what they change in place is no result any longer. */
+static bool profile(GpuRun *run, GError **error)
+{
+  if (!run->x->profile) return true;
+  g_autoptr(DeviceRecorder) recorder = device_recorder_new(run->device, error);
+  LaunchTimes times;
+  if (!recorder || !profile_launches(recorder, queue, run, &times, error)) return false;
+  run->faults->us = times.whole;
+  for (unsigned i = 0; i < times.n; i++)
+    json_object_set_new(json_array_get(run->faults->launches, i), "us", json_real(times.us[i]));
+  g_free(times.us);
+  return true;
 }
 
 static void run_clear(GpuRun *run)
@@ -172,7 +194,7 @@ bool execution_run(Execution *x, Device *device, const Assembler *assembler, Exe
 {
   GpuRun run = {.x = x, .device = device, .faults = faults, .arena = arena_new()};
   bool ok = make_memory(&run, error) && load_kernels(&run, assembler, error) && launch_all(&run, error) &&
-            read_back(&run, error);
+            read_back(&run, error) && profile(&run, error);
   run_clear(&run);
   return ok;
 }

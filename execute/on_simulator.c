@@ -282,6 +282,8 @@ static void report(Simulation *s, const ResolvedLaunch *const *launches, unsigne
     g_string_append_printf(names, "%s%s: %s, grid %u x %u x %u", i ? "; " : "", l->launch->name,
                            l->variant->kernel, l->grid[0], l->grid[1], l->grid[2]);
     g_ptr_array_add(s->launched, (void *)l->variant->kernel);
+    json_t *one = execution_add_launch(s->faults, l);
+    json_object_set_new(one, "warp_instructions", json_integer((json_int_t)result->of_steps[i]));
   }
   g_string_append_printf(s->faults->notes, "%s, %" G_GUINT64_FORMAT " warp-instructions in %.2f s\n",
                          names->str, result->instructions, result->seconds);

@@ -158,21 +158,21 @@ static unsigned place_of(const GPtrArray *kernels, const char *name)
 
 char *bench_chart_profile(const json_t *profile, const char *title)
 {
-  g_autoptr(GPtrArray) kernels = bench_profile_kernels(profile);
   const json_t *launches = json_object_get(profile, "launches");
+  g_autoptr(GPtrArray) kernels = bench_profile_kernels(launches, "us");
   double sum = 0, width = LABEL_WIDTH + PLOT_WIDTH + 2 * MARGIN, y = 24;
   for (unsigned i = 0; i < kernels->len; i++)
-    sum += ((const BenchKernelTime *)kernels->pdata[i])->us;
-  double longest = kernels->len ? ((const BenchKernelTime *)kernels->pdata[0])->us : 1;
+    sum += ((const BenchKernelTime *)kernels->pdata[i])->amount;
+  double longest = kernels->len ? ((const BenchKernelTime *)kernels->pdata[0])->amount : 1;
   GString *svg = start_picture(width, kernels->len * (BAR_HEIGHT + 3) + STRIP_HEIGHT + 2 * MARGIN);
   g_autofree char *head = g_strdup_printf("%s: %.1f us in one graph; %.1f us with an event between launches",
                                           title, number_of(profile, "us"), sum);
   draw_text(svg, MARGIN / 2.0, 14, "start", head);
   for (unsigned i = 0; i < kernels->len; i++, y += BAR_HEIGHT + 3) {
     const BenchKernelTime *kernel = kernels->pdata[i];
-    double bar = kernel->us / longest * PLOT_WIDTH * 0.7;
-    g_autofree char *figure = g_strdup_printf("%.1f us, %.1f %%, %u launches", kernel->us,
-                                              100 * kernel->us / sum, kernel->launches);
+    double bar = kernel->amount / longest * PLOT_WIDTH * 0.7;
+    g_autofree char *figure = g_strdup_printf("%.1f us, %.1f %%, %u launches", kernel->amount,
+                                              100 * kernel->amount / sum, kernel->launches);
     draw_text(svg, LABEL_WIDTH - 6, y + BAR_HEIGHT - 3, "end", kernel->kernel);
     draw(svg, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"hsl(%.0f,45%%,50%%)\"/>\n",
          LABEL_WIDTH, y, bar, BAR_HEIGHT, hue_of(i));

@@ -89,7 +89,8 @@ BenchGpu *bench_gpu_open(unsigned number, GError **error)
   g_autoptr(BenchGpu) gpu = g_new0(BenchGpu, 1);
   gpu->number = number;
   gpu->device = device_open(number, error);
-  if (!gpu->device || !load_functions(gpu, error) || !load_support(gpu, error) || !read_figures(gpu, error))
+  gpu->recorder = gpu->device ? device_recorder_new(gpu->device, error) : NULL;
+  if (!gpu->recorder || !load_functions(gpu, error) || !load_support(gpu, error) || !read_figures(gpu, error))
     return NULL;
   return g_steal_pointer(&gpu);
 }
@@ -104,6 +105,7 @@ void bench_gpu_close(BenchGpu *gpu)
     device_release(gpu->device, gpu->sink);
     device_release(gpu->device, gpu->overwritten);
   }
+  device_recorder_free(gpu->recorder);
   device_close(gpu->device);
   g_free(gpu);
 }
@@ -111,6 +113,11 @@ void bench_gpu_close(BenchGpu *gpu)
 Device *bench_gpu_device(BenchGpu *gpu)
 {
   return gpu->device;
+}
+
+DeviceRecorder *bench_gpu_recorder(BenchGpu *gpu)
+{
+  return gpu->recorder;
 }
 
 unsigned bench_gpu_sms(const BenchGpu *gpu)

@@ -1,8 +1,8 @@
-/* The GPU as bench uses it: events, graphs, the support kernels of bench/kernels, the L2 flush and the clock.
+/* The GPU as bench uses it: the support kernels of bench/kernels, the L2 flush and the clock.
  */
 #pragma once
 #include "adl/gpu.h"
-#include "runtime/driver.h"
+#include "runtime/record.h"
 #include <jansson.h>
 
 typedef struct BenchGpu BenchGpu;
@@ -13,6 +13,7 @@ void bench_gpu_close(BenchGpu *gpu);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchGpu, bench_gpu_close)
 
 Device *bench_gpu_device(BenchGpu *gpu);
+DeviceRecorder *bench_gpu_recorder(BenchGpu *gpu);
 unsigned bench_gpu_sms(const BenchGpu *gpu);
 uint64_t bench_gpu_l2(const BenchGpu *gpu); /* bytes */
 uint64_t bench_gpu_free_memory(const BenchGpu *gpu);
@@ -47,27 +48,6 @@ BenchLoop *bench_loop_new(BenchGpu *gpu, const char *file, const char *entry, un
 bool bench_loop_queue(BenchLoop *loop, unsigned blocks, unsigned iterations, GError **error);
 void bench_loop_free(BenchLoop *loop);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchLoop, bench_loop_free)
-
-/* ---- events and graphs ---- */
-
-typedef struct BenchEvent BenchEvent;
-BenchEvent *bench_event_new(BenchGpu *gpu, GError **error);
-void bench_event_free(BenchEvent *event);
-bool bench_event_record(BenchEvent *event, GError **error);
-/* As a node of the graph that is recorded: happens at each replay. */
-bool bench_event_record_node(BenchEvent *event, GError **error);
-/* Both must have happened (device_wait). */
-bool bench_event_elapsed(const BenchEvent *from, const BenchEvent *to, double *us, GError **error);
-
-typedef struct BenchGraph BenchGraph;
-/* Between begin and end everything that is queued is recorded and not run. */
-bool bench_graph_begin(BenchGpu *gpu, GError **error);
-BenchGraph *bench_graph_end(BenchGpu *gpu, GError **error);
-/* Ends a recording that went wrong. */
-void bench_graph_abandon(BenchGpu *gpu);
-bool bench_graph_queue(BenchGraph *graph, GError **error);
-void bench_graph_free(BenchGraph *graph);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchGraph, bench_graph_free)
 
 /* ---- clock and power, from the management library where there is one ---- */
 

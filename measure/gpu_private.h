@@ -8,19 +8,7 @@
   X(driver_version, "cuDriverGetVersion", (int *version))                                                    \
   X(memory_info, "cuMemGetInfo_v2", (size_t * available, size_t * total))                                    \
   X(bus_id, "cuDeviceGetPCIBusId", (char *text, int length, int device))                                     \
-  X(copy, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t bytes, void *stream))                  \
-  X(event_create, "cuEventCreate", (void **event, unsigned flags))                                           \
-  X(event_destroy, "cuEventDestroy_v2", (void *event))                                                       \
-  X(event_record, "cuEventRecord", (void *event, void *stream))                                              \
-  X(event_record_as, "cuEventRecordWithFlags", (void *event, void *stream, unsigned flags))                  \
-  X(event_elapsed, "cuEventElapsedTime", (float *ms, void *from, void *to))                                  \
-  X(capture_begin, "cuStreamBeginCapture_v2", (void *stream, int mode))                                      \
-  X(capture_end, "cuStreamEndCapture", (void *stream, void **graph))                                         \
-  X(graph_instantiate, "cuGraphInstantiateWithFlags", (void **exec, void *graph, unsigned long long flags))  \
-  X(graph_launch, "cuGraphLaunch", (void *exec, void *stream))                                               \
-  X(graph_upload, "cuGraphUpload", (void *exec, void *stream))                                               \
-  X(graph_exec_destroy, "cuGraphExecDestroy", (void *exec))                                                  \
-  X(graph_destroy, "cuGraphDestroy", (void *graph))
+  X(copy, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t bytes, void *stream))
 
 typedef struct BenchDriver {
 #define X(field, symbol, parameters) int(*field) parameters;
@@ -40,6 +28,7 @@ typedef enum {
 
 struct BenchGpu {
   Device *device;
+  DeviceRecorder *recorder;
   BenchDriver driver;
   unsigned number, sms, driver_version;
   uint64_t l2_bytes, memory_bytes;

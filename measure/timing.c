@@ -93,14 +93,14 @@ typedef struct Timer {
   double slowest; /* us, of one launch */
   BenchMode mode;
   const BenchTimingOptions *options;
-  BenchEvent *events[2 * MOST_REPEATS];
+  DeviceEvent *events[2 * MOST_REPEATS];
   BenchTimings *timings;
 } Timer;
 
 static bool make_events(Timer *t, GError **error)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS(t->events); i++)
-    if (!(t->events[i] = bench_event_new(t->gpu, error))) return false;
+    if (!(t->events[i] = device_event_new(bench_gpu_recorder(t->gpu), error))) return false;
   return true;
 }
 
@@ -108,7 +108,7 @@ static bool make_events(Timer *t, GError **error)
 static bool elapsed(Timer *t, double *us, GError **error)
 {
   return device_wait(bench_gpu_device(t->gpu), error) &&
-         bench_event_elapsed(t->events[0], t->events[1], us, error);
+         device_event_elapsed(t->events[0], t->events[1], us, error);
 }
 
 static unsigned contenders(const Timer *t)
@@ -126,8 +126,8 @@ static bool estimate(Timer *t, double *fastest, GError **error)
   for (unsigned i = 0; i < t->n; i++)
     for (unsigned j = 0; j < 3; j++) {
       double us = 0;
-      if (!bench_event_record(t->events[0], error) || !t->candidates[i]->queue(t->candidates[i], 0, error) ||
-          !bench_event_record(t->events[1], error) || !elapsed(t, &us, error))
+      if (!device_event_record(t->events[0], error) || !t->candidates[i]->queue(t->candidates[i], 0, error) ||
+          !device_event_record(t->events[1], error) || !elapsed(t, &us, error))
         return false;
       if (j == 0) continue;
       if (i < contenders(t)) *fastest = MIN(*fastest, us);
@@ -158,8 +158,8 @@ static bool queue_with_events(Timer *t, BenchCandidate *candidate, GError **erro
 {
   for (unsigned i = 0; i < t->repeats; i++) {
     if (!rest(t, error)) return false;
-    if (!flush(t, error) || !bench_event_record(t->events[2 * i], error) ||
-        !candidate->queue(candidate, 0, error) || !bench_event_record(t->events[2 * i + 1], error))
+    if (!flush(t, error) || !device_event_record(t->events[2 * i], error) ||
+        !candidate->queue(candidate, 0, error) || !device_event_record(t->events[2 * i + 1], error))
       return false;
   }
   return device_wait(bench_gpu_device(t->gpu), error);
@@ -173,7 +173,7 @@ static bool event_rounds(Timer *t, unsigned first, unsigned end, GError **error)
     for (unsigned i = first; i < end; i++) {
       if (!queue_with_events(t, t->candidates[i], error)) return false;
       for (unsigned j = 0; j < t->repeats; j++)
-        if (!bench_event_elapsed(t->events[2 * j], t->events[2 * j + 1], &us[j], error)) return false;
+        if (!device_event_elapsed(t->events[2 * j], t->events[2 * j + 1], &us[j], error)) return false;
       t->timings->of[i].rounds[round] = bench_median(us, t->repeats);
     }
   return true;
@@ -187,25 +187,25 @@ static bool time_by_events(Timer *t, GError **error)
 
 /* ---- graphs: repeats launches in one, less the same graph without them ---- */
 
-static BenchGraph *record(Timer *t, BenchCandidate *candidate, unsigned n_sets, unsigned repeats,
-                          GError **error)
+static DeviceGraph *record(Timer *t, BenchCandidate *candidate, unsigned n_sets, unsigned repeats,
+                           GError **error)
 {
-  if (!bench_graph_begin(t->gpu, error)) return NULL;
+  if (!device_graph_begin(bench_gpu_recorder(t->gpu), error)) return NULL;
   for (unsigned i = 0; i < repeats; i++)
     if (!flush(t, error) || (candidate && !candidate->queue(candidate, i % n_sets, error))) {
-      bench_graph_abandon(t->gpu);
+      device_graph_abandon(bench_gpu_recorder(t->gpu));
       return NULL;
     }
-  return bench_graph_end(t->gpu, error);
+  return device_graph_end(bench_gpu_recorder(t->gpu), error);
 }
 
-static bool replay(Timer *t, BenchGraph *graph, double *us, GError **error)
+static bool replay(Timer *t, DeviceGraph *graph, double *us, GError **error)
 {
-  return bench_event_record(t->events[0], error) && bench_graph_queue(graph, error) &&
-         bench_event_record(t->events[1], error) && elapsed(t, us, error);
+  return device_event_record(t->events[0], error) && device_graph_queue(graph, error) &&
+         device_event_record(t->events[1], error) && elapsed(t, us, error);
 }
 
-static bool replay_rounds(Timer *t, BenchGraph *const *graphs, BenchGraph *empty, unsigned first,
+static bool replay_rounds(Timer *t, DeviceGraph *const *graphs, DeviceGraph *empty, unsigned first,
                           unsigned end, GError **error)
 {
   double base = 0, us = 0;
@@ -223,18 +223,18 @@ static bool replay_rounds(Timer *t, BenchGraph *const *graphs, BenchGraph *empty
 
 static bool time_by_graphs(Timer *t, GError **error)
 {
-  g_autofree BenchGraph **graphs = g_new0(BenchGraph *, t->n + 1);
+  g_autofree DeviceGraph **graphs = g_new0(DeviceGraph *, t->n + 1);
   bool ok = true;
   t->timings->method = "graph";
   for (unsigned i = 0; ok && i < t->n; i++)
     ok = (graphs[i] = record(t, t->candidates[i], 1, t->repeats, error)) != NULL;
   /* Without a flush there is nothing to take off: a graph of nothing has no time worth the name. */
-  BenchGraph *empty = ok && t->mode == BENCH_COLD ? record(t, NULL, 1, t->repeats, error) : NULL;
+  DeviceGraph *empty = ok && t->mode == BENCH_COLD ? record(t, NULL, 1, t->repeats, error) : NULL;
   ok = ok && (empty || t->mode != BENCH_COLD) && replay_rounds(t, graphs, empty, 0, contenders(t), error) &&
        replay_rounds(t, graphs, empty, contenders(t), t->n, error);
   for (unsigned i = 0; i < t->n; i++)
-    bench_graph_free(graphs[i]);
-  bench_graph_free(empty);
+    device_graph_free(graphs[i]);
+  device_graph_free(empty);
   return ok;
 }
 
@@ -242,19 +242,19 @@ static bool time_by_graphs(Timer *t, GError **error)
 
 /* Queues the graph until the time is over, at most two ahead, so that the stream is never empty and ends
  * soon. */
-static bool run_for(Timer *t, BenchGraph *graph, double seconds, unsigned launches, double *us,
+static bool run_for(Timer *t, DeviceGraph *graph, double seconds, unsigned launches, double *us,
                     GError **error)
 {
   gint64 end = g_get_monotonic_time() + (gint64)(seconds * 1e6);
   unsigned replays = 0;
-  if (!bench_event_record(t->events[0], error)) return false;
+  if (!device_event_record(t->events[0], error)) return false;
   do {
     for (unsigned i = 0; i < 2; i++, replays++)
-      if (!bench_graph_queue(graph, error)) return false;
-    if (!bench_event_record(t->events[1], error) || !device_wait(bench_gpu_device(t->gpu), error))
+      if (!device_graph_queue(graph, error)) return false;
+    if (!device_event_record(t->events[1], error) || !device_wait(bench_gpu_device(t->gpu), error))
       return false;
   } while (g_get_monotonic_time() < end);
-  if (!bench_event_elapsed(t->events[0], t->events[1], us, error)) return false;
+  if (!device_event_elapsed(t->events[0], t->events[1], us, error)) return false;
   *us /= (double)replays * launches;
   return true;
 }
@@ -268,7 +268,7 @@ static bool time_sustained(Timer *t, GError **error)
   for (unsigned round = 0; round < t->options->rounds; round++)
     for (unsigned i = 0; i < t->n; i++) {
       BenchTiming *timing = &t->timings->of[i];
-      g_autoptr(BenchGraph) graph = record(t, t->candidates[i], t->n_sets, launches, error);
+      g_autoptr(DeviceGraph) graph = record(t, t->candidates[i], t->n_sets, launches, error);
       double us = 0;
       if (!graph || !run_for(t, graph, t->options->seconds / 6, launches, &us, error))
         return false; /* to heat up */
@@ -311,7 +311,7 @@ BenchTimings *bench_time(BenchGpu *gpu, BenchCandidate *const *candidates, unsig
   t.repeats = (unsigned)CLAMP(round_us / MAX(t.slowest, 1), LEAST_REPEATS, MOST_REPEATS);
   ok = ok && (mode == BENCH_SUSTAINED ? time_sustained(&t, error) : time_burst(&t, fastest, error));
   for (unsigned i = 0; i < G_N_ELEMENTS(t.events); i++)
-    bench_event_free(t.events[i]);
+    device_event_free(t.events[i]);
   if (ok) summarise(t.timings);
   if (!ok) g_clear_pointer(&t.timings, bench_timings_free);
   return t.timings;

@@ -68,6 +68,11 @@ void *device_symbol(const Device *device, const char *name)
   return dlsym(device->driver.library, name);
 }
 
+bool device_check(const Device *device, int status, const char *what, GError **error)
+{
+  return check(device, status, what, error);
+}
+
 int device_attribute(const Device *device, int attribute)
 {
   int value = 0;

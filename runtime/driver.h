@@ -42,6 +42,8 @@ char *device_target(const Device *device, const char *target, GError **error);
  * has none. Both live as long as the device. */
 void *device_stream(const Device *device);
 void *device_symbol(const Device *device, const char *name);
+/* true if a status that such a function gave is success; else ERROR_MISSING_TOOL "driver-failed" with the driver's words. */
+bool device_check(const Device *device, int status, const char *what, GError **error);
 /* A figure of the device by the driver's number of the attribute (CUdevice_attribute); 0 if it is unknown. */
 int device_attribute(const Device *device, int attribute);
 

@@ -148,6 +148,7 @@ Cluster *cluster_new(Run *run, uint64_t index)
 
 void cluster_free(Cluster *c)
 {
+  __atomic_fetch_add(&c->run->instructions, c->instructions, __ATOMIC_RELAXED);
   print_finish_cluster(c);
   race_cluster_free(c);
   for (unsigned i = 0; i < c->n_blocks; i++) {

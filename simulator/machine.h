@@ -351,6 +351,7 @@ struct Run {
   uint8_t *parameters, *constants;
   uint64_t parameter_bytes, constant_bytes;
   uint64_t threads, clusters, next_cluster;
+  uint64_t instructions; /* warp-instructions of its clusters that are gone; atomic */
   unsigned registers_per_thread, sm_count;
   uint64_t shared_end, seed;
   unsigned schedule;                       /* which of the schedules runs now */

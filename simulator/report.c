@@ -189,6 +189,7 @@ void sim_result_clear(SimResult *result)
   for (unsigned i = 0; i < result->n_counts; i++)
     g_free(result->counts[i].instruction);
   g_free(result->counts);
+  g_free(result->of_steps);
   json_decref(result->stops);
   json_decref(result->breaks);
   g_free(result->faults);

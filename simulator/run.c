@@ -525,6 +525,9 @@ static bool run_once(const SimStep *steps, unsigned n, const Gpu *gpu, const Sim
     session_run(&s, runs, n);
     result->seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
     result->instructions = s.instructions;
+    result->of_steps = g_new(uint64_t, n);
+    for (unsigned i = 0; i < n; i++)
+      result->of_steps[i] = runs[i].instructions;
     for (unsigned i = 0; i < n; i++)
       print_finish_run(&runs[i]);
   }

@@ -199,6 +199,7 @@ typedef struct SimResult {
   SimFault *faults;
   unsigned n_faults, n_errors; /* n_errors: without findings */
   uint64_t instructions;       /* warp-instructions executed */
+  uint64_t *of_steps;          /* the same of each launch, in order; owned */
   char *printed;               /* what the kernel printed (printf), block by block; NULL: nothing */
   double seconds;
   SimCount *counts; /* with options.counts: by line; those that were never executed are left out */

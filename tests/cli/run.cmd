@@ -113,3 +113,26 @@ $ adlgen run add.json --gpu h100 --on sim --dim R=3 --break other.ptx:50
 error: --break other.ptx:50: no kernel of this file was launched
 hint: launched: add_f32_n40_v4.ptx
 [exit 2]
+
+# What each launch takes, also of launches that may overlap.
+$ printf '{"name": "net", "inputs": {"x": {"type": "bf16", "shape": ["M", 64]}, "a": {"type": "bf16", "shape": [64, 64]}, "b": {"type": "bf16", "shape": [64, 64]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "a"], "outputs": ["h"]}, {"op": "MatMul", "inputs": ["h", "b"], "outputs": ["s"]}, {"op": "Softmax", "inputs": ["s"], "outputs": ["y"]}], "outputs": ["y"]}' >net.json
+
+$ adlgen run net.json --gpu h100 --on sim --dim M=200 --fixed --profile | grep -v ' s$' | sed 's/_[0-9a-z_]*//g; s/[0-9][0-9.]*/N/g; s/  */ /g'
+launch kernel grid warp-instructions share
+matmul matmul N x N x N N N %
+matmul matmul N x N x N N N %
+softmax softmax N x N x N N N %
+N launches, N warp-instructions
+
+kernel launches warp-instructions warp-instructions each share
+matmul N N N N %
+matmul N N N N %
+softmax N N N N %
+
+$ adlgen run net.json --gpu h100 --on sim --dim M=200 --fixed --profile --json >profile.json; validate run <profile.json; python3 -c 'import json; p = json.load(open("profile.json"))["profile"]; print(p["unit"], [sorted(l) for l in p["launches"]], all(l["warp_instructions"] > 100 for l in p["launches"]))'
+valid
+warp_instructions [['grid', 'kernel', 'launch', 'warp_instructions'], ['grid', 'kernel', 'launch', 'warp_instructions'], ['grid', 'kernel', 'launch', 'warp_instructions']] True
+
+$ adlgen run net.json --on reference --dim M=200 --profile
+error: --profile is for --on sim and --on gpu
+[exit 2]

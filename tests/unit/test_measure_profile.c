@@ -18,13 +18,13 @@ static json_t *example(void)
 static void test_kernels(void **state)
 {
   json_t *profile = example();
-  g_autoptr(GPtrArray) kernels = bench_profile_kernels(profile);
+  g_autoptr(GPtrArray) kernels = bench_profile_kernels(json_object_get(profile, "launches"), "us");
   assert_int_equal(kernels->len, 2);
   const BenchKernelTime *first = kernels->pdata[0], *second = kernels->pdata[1];
   assert_string_equal(first->kernel, "gemm_64");
   assert_string_equal(second->kernel, "norm_4096");
   assert_int_equal(second->launches, 2);
-  assert_true(second->us == 4.0);
+  assert_true(second->amount == 4.0);
   json_decref(profile);
 }
 

@@ -88,11 +88,16 @@ static bool check_kind(const CompileRun *run, GError **error)
 
 /* ---- generating ---- */
 
+static bool prints(const CompileRun *run)
+{
+  return *argument_values(run->arguments, "print-after") != NULL;
+}
+
 static CompileOptions compile_options(const CompileRun *run)
 {
   const Arguments *arguments = run->arguments;
   /* passes that are watched run in order, on one thread */
-  bool watched = *argument_values(arguments, "print-after") || argument_flag(arguments, "time-passes");
+  bool watched = prints(run) || argument_flag(arguments, "time-passes");
   CompileOptions options = {
       .fast_math = g_strcmp0(argument_value(arguments, "math"), "fast") == 0,
       .accumulate = accumulate_parse(argument_value(arguments, "accumulate")),
@@ -101,6 +106,7 @@ static CompileOptions compile_options(const CompileRun *run)
       .drop_ir = !emits(run, "ir"),
       .drop_notes = !argument_flag(arguments, "explain"),
       .report = watched ? pass_log_report : NULL,
+      .report_rewrite = prints(run) ? pass_log_report_rewrite : NULL,
       .data = run->passes,
   };
   sms_of_options(arguments, &options.sm_budget, NULL);
@@ -108,12 +114,13 @@ static CompileOptions compile_options(const CompileRun *run)
   return options;
 }
 
-static bool write_dumps(CompileRun *run, const Gpu *gpu, GError **error)
+/* folder "": those of the graph as it is read, which is the same for all GPUs. */
+static bool write_dumps(CompileRun *run, const char *folder, GError **error)
 {
   g_autoptr(GPtrArray) dumps = pass_log_take_dumps(run->passes);
   for (guint i = 0; i < dumps->len; i++) {
     const PassDump *dump = dumps->pdata[i];
-    g_autofree char *name = g_build_filename(gpu->name, dump->file, NULL);
+    g_autofree char *name = g_build_filename(folder, dump->file, NULL);
     if (!output_write_text(run->output, name, dump->text, error)) return false;
   }
   return true;
@@ -141,7 +148,7 @@ static bool generate_for(CompileRun *run, const char *gpu_name, CompileOptions o
     options.tuned = tuned;
     CompileResult *result = generator_compile(run->graph, gpu, &options, error);
     if (!result) return false;
-    if (!write_dumps(run, gpu, error)) {
+    if (!write_dumps(run, gpu->name, error)) {
       compile_result_free(result);
       return false;
     }
@@ -151,7 +158,7 @@ static bool generate_for(CompileRun *run, const char *gpu_name, CompileOptions o
   const char *start_after = argument_value(run->arguments, "start-after");
   CompiledKernel *kernel = generator_compile_ir(run->source, gpu, start_after, &options, error);
   if (!kernel) return false;
-  if (!write_dumps(run, gpu, error)) {
+  if (!write_dumps(run, gpu->name, error)) {
     compiled_kernel_free(kernel);
     return false;
   }
@@ -165,8 +172,10 @@ static bool generate(CompileRun *run, GError **error)
   g_autofree bool *used = g_new0(bool, g_strv_length((char **)options.sets) + 1);
   options.set_used = used;
   if (!is_ir(run->source)) {
-    run->graph = build_graph(run->source, argument_values(run->arguments, "dim"), error);
-    if (!run->graph) return false;
+    const GraphReading reading = {.report = prints(run) ? pass_log_report_reading : NULL,
+                                  .data = run->passes};
+    run->graph = build_graph_with(run->source, argument_values(run->arguments, "dim"), &reading, error);
+    if (!run->graph || !write_dumps(run, "", error)) return false;
     cli_warn(run->cli, run->graph->warnings);
   }
   for (const char *const *name = argument_values(run->arguments, "gpu"); *name; name++)

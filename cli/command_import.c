@@ -64,11 +64,48 @@ static bool write_graph(const Cli *cli, const Graph *graph, const char *folder, 
 
 static bool check_emission(const Arguments *arguments, GError **error)
 {
+  static const char *const others[] = {"report", "emit"};
+  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++)
+    if (argument_flag(arguments, "print-after") && argument_flag(arguments, others[i])) {
+      error_set(error, ERROR_USAGE, NULL, "option", NULL, "--print-after and --%s exclude each other",
+                others[i]);
+      return false;
+    }
   bool emits = argument_value(arguments, "emit") != NULL, out = argument_value(arguments, "out") != NULL;
   if (emits == out) return true;
   error_set(error, ERROR_USAGE, NULL, "option", NULL, "%s",
             emits ? "--emit needs a folder: --out DIR" : "--out is the folder of --emit");
   return false;
+}
+
+/* What --print-after asks for. */
+typedef struct Printed {
+  const char *const *passes;
+  GString *text;
+} Printed;
+
+/* A reading that begins anew forgets what it gave. */
+static void print_pass(unsigned pass, const Graph *graph, void *data)
+{
+  Printed *printed = data;
+  if (pass == GRAPH_PASS_READ) g_string_truncate(printed->text, 0);
+  if (!g_strv_contains(printed->passes, "all") && !g_strv_contains(printed->passes, graph_passes[pass].name))
+    return;
+  g_autofree char *text = graph_dump(graph);
+  g_string_append_printf(printed->text, "; after %s: %s\n%s", graph_passes[pass].name,
+                         graph_passes[pass].does, text);
+}
+
+static void print_graph(const Cli *cli, const Graph *graph, const char *text)
+{
+  if (cli->json) {
+    json_t *object = json_pack("{s:i, s:b, s:s}", "version", 1, "readable", true, "graph", text);
+    cli_add_warnings(object, graph->warnings);
+    cli_print_json(object);
+    return;
+  }
+  fputs(text, stdout);
+  cli_warn(cli, graph->warnings);
 }
 
 bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
@@ -84,26 +121,27 @@ bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
   if (!source) return false;
   g_autoptr(GraphCensus) census = graph_census_new();
   g_autoptr(GError) fault = NULL;
-  g_autoptr(Graph) graph = graph_read_with(
-      source, &(GraphReading){.bindings = bindings, .n_bindings = n, .census = census}, &fault);
+  g_autoptr(GString) passes = g_string_new(NULL);
+  Printed printed = {argument_values(arguments, "print-after"), passes};
+  const GraphReading reading = {.bindings = bindings,
+                                .n_bindings = n,
+                                .census = census,
+                                .report = *printed.passes ? print_pass : NULL,
+                                .data = &printed};
+  g_autoptr(Graph) graph = graph_read_with(source, &reading, &fault);
   if (argument_flag(arguments, "report")) {
     print_report(cli, graph, census, fault);
     return true;
   }
   if (!graph) {
+    if (!cli->json) fputs(passes->str, stdout);
+    fflush(stdout); /* the faults stand below */
     g_propagate_error(error, g_steal_pointer(&fault));
     return false;
   }
   const char *folder = argument_value(arguments, "out");
   if (folder) return write_graph(cli, graph, folder, error);
-  g_autofree char *text = graph_dump(graph);
-  if (cli->json) {
-    json_t *object = json_pack("{s:i, s:b, s:s}", "version", 1, "readable", true, "graph", text);
-    cli_add_warnings(object, graph->warnings);
-    cli_print_json(object);
-  } else {
-    fputs(text, stdout);
-    cli_warn(cli, graph->warnings);
-  }
+  g_autofree char *text = *printed.passes ? NULL : graph_dump(graph);
+  print_graph(cli, graph, text ? text : passes->str);
   return true;
 }

@@ -68,7 +68,9 @@ static const Option compile_options[] = {
     {.name = "print-after",
      .value = "PASS",
      .repeated = true,
-     .doc = "writes <gpu>/<kernel>.NN-<pass>.ir after a pass; all: after each"},
+     .doc =
+         "writes <gpu>/<kernel>.NN-<pass>.ir after a pass of kernels, graph.NN-<pass>.txt after one of the "
+         "graph's reading, <gpu>/graph.NN-<pass>.txt after a rewrite of fusion; all: after each"},
     {.name = "start-after",
      .value = "PASS",
      .doc = "FILE.ir goes on after this pass; default: the one its header names"},
@@ -142,6 +144,7 @@ static const Option catalog_options[] = {
 };
 
 static const char *const import_choices[] = {"graph", NULL};
+static const char *const import_passes[] = {"read", "infer", "expand", "all", NULL}; /* graph_passes */
 
 static const Option import_options[] = {
     {.name = "report", .doc = "counts the nodes of each operator, those that adlgen lacks first"},
@@ -151,6 +154,11 @@ static const Option import_options[] = {
      .choices = import_choices,
      .doc = "graph: writes the graph as it was read, functions expanded and shapes evaluated, as graph.json"},
     {.name = "out", .value = "DIR", .doc = "the folder that --emit writes to"},
+    {.name = "print-after",
+     .value = "PASS",
+     .choices = import_passes,
+     .repeated = true,
+     .doc = "prints the graph as it is after a pass of its reading, whether or not a later one refuses it"},
     OPTIONS_END,
 };
 

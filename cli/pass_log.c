@@ -16,22 +16,28 @@ struct PassLog {
   unsigned n;
 };
 
+/* What an option names: passes of kernels all of them, rewrites of fusion --skip and --print-after, passes of reading the last. */
+static GPtrArray *names_for(const char *what)
+{
+  unsigned n_passes = 0, n_rewrites = 0;
+  const IrPass *passes = ir_pass_list(&n_passes);
+  const FusionRewrite *rewrites = fusion_rewrites(&n_rewrites);
+  bool prints = !strcmp(what, "print-after");
+  GPtrArray *names = g_ptr_array_new();
+  for (unsigned i = 0; i < GRAPH_PASS_COUNT && prints; i++)
+    g_ptr_array_add(names, (char *)graph_passes[i].name);
+  for (unsigned i = 0; i < n_rewrites && (prints || !strcmp(what, "skip")); i++)
+    g_ptr_array_add(names, (char *)rewrites[i].name);
+  for (unsigned i = 0; i < n_passes; i++)
+    g_ptr_array_add(names, (char *)passes[i].name);
+  return names;
+}
+
 bool pass_log_known(const char *what, const char *pass, GError **error)
 {
-  unsigned n = 0;
-  const IrPass *passes = ir_pass_list(&n);
-  g_autoptr(GPtrArray) names = g_ptr_array_new();
-  for (unsigned i = 0; i < n; i++) {
-    if (!strcmp(passes[i].name, pass)) return true;
-    g_ptr_array_add(names, (char *)passes[i].name);
-  }
-  unsigned n_rewrites = 0;
-  const FusionRewrite *rewrites = fusion_rewrites(&n_rewrites);
-  for (unsigned i = 0; i < n_rewrites && !strcmp(what, "skip"); i++) { /* the only one they know */
-    if (!strcmp(rewrites[i].name, pass)) return true;
-    g_ptr_array_add(names, (char *)rewrites[i].name);
-  }
+  g_autoptr(GPtrArray) names = names_for(what);
   g_ptr_array_add(names, NULL);
+  if (g_strv_contains((const char *const *)names->pdata, pass)) return true;
   const char *near = nearest_name(pass, (const char *const *)names->pdata);
   g_autofree char *list = g_strjoinv(", ", (char **)names->pdata);
   g_autofree char *hint =
@@ -70,6 +76,20 @@ void pass_log_free(PassLog *log)
   g_free(log);
 }
 
+static bool is_wanted(const PassLog *log, const char *pass)
+{
+  return log->print_all || g_strv_contains(log->print_after, pass);
+}
+
+/* Takes both. */
+static void add_dump(PassLog *log, char *file, char *text)
+{
+  PassDump *dump = g_new0(PassDump, 1);
+  dump->file = file;
+  dump->text = text;
+  g_ptr_array_add(log->dumps, dump);
+}
+
 void pass_log_report(const char *kernel, const IrPassReport *report, IrModule *module, void *data)
 {
   PassLog *log = data;
@@ -79,11 +99,31 @@ void pass_log_report(const char *kernel, const IrPassReport *report, IrModule *m
   time->longest = MAX(time->longest, report->seconds);
   time->arena_bytes = MAX(time->arena_bytes, report->arena_bytes);
   time->runs++;
-  if (!log->print_all && !g_strv_contains(log->print_after, report->pass->name)) return;
-  PassDump *dump = g_new0(PassDump, 1);
-  dump->file = g_strdup_printf("%s.%02u-%s.ir", kernel, report->index, report->pass->name);
-  dump->text = ir_print(module);
-  g_ptr_array_add(log->dumps, dump);
+  if (!is_wanted(log, report->pass->name)) return;
+  add_dump(log, g_strdup_printf("%s.%02u-%s.ir", kernel, report->index, report->pass->name),
+           ir_print(module));
+}
+
+/* Passes of the graph are counted through: first those of reading. */
+static void report_graph(PassLog *log, unsigned index, const char *pass, char *text)
+{
+  add_dump(log, g_strdup_printf("graph.%02u-%s.txt", index + 1, pass), text);
+}
+
+void pass_log_report_reading(unsigned pass, const Graph *graph, void *data)
+{
+  PassLog *log = data;
+  if (pass == GRAPH_PASS_READ) g_ptr_array_set_size(log->dumps, 0);
+  if (is_wanted(log, graph_passes[pass].name))
+    report_graph(log, pass, graph_passes[pass].name, graph_dump(graph));
+}
+
+void pass_log_report_rewrite(unsigned rewrite, const char *text, void *data)
+{
+  PassLog *log = data;
+  unsigned n = 0;
+  const char *name = fusion_rewrites(&n)[rewrite].name;
+  if (is_wanted(log, name)) report_graph(log, GRAPH_PASS_COUNT + rewrite, name, g_strdup(text));
 }
 
 GPtrArray *pass_log_take_dumps(PassLog *log)

@@ -1,6 +1,7 @@
 /* What happens after each pass: dumps for --print-after, times for --time-passes. */
 #pragma once
 #include "cli/cli.h"
+#include "generator/front/census.h"
 #include "ir/pass.h"
 
 typedef struct PassLog PassLog;
@@ -16,8 +17,12 @@ bool pass_log_known(const char *what, const char *pass, GError **error);
 /* For CompileOptions.report with the log as data: takes the time and the text. */
 void pass_log_report(const char *kernel, const IrPassReport *report, IrModule *module, void *data);
 
+/* For GraphReading.report and CompileOptions.report_rewrite: take the text. A reading that begins anew forgets what it gave. */
+void pass_log_report_reading(unsigned pass, const Graph *graph, void *data);
+void pass_log_report_rewrite(unsigned rewrite, const char *text, void *data);
+
 typedef struct PassDump {
-  char *file; /* "<kernel>.NN-<pass>.ir" */
+  char *file; /* "<kernel>.NN-<pass>.ir", "graph.NN-<pass>.txt" */
   char *text;
 } PassDump;
 

@@ -3,12 +3,20 @@
 
 Graph *build_graph(Source *source, const char *const *dims, GError **error)
 {
+  return build_graph_with(source, dims, &(GraphReading){0}, error);
+}
+
+Graph *build_graph_with(Source *source, const char *const *dims, const GraphReading *reading, GError **error)
+{
   unsigned n = dims ? g_strv_length((char **)dims) : 0;
   g_autoptr(Arena) arena = arena_new();
   GraphBinding *bindings = arena_new_array(arena, GraphBinding, n);
   for (unsigned i = 0; i < n; i++)
     if (!graph_binding_parse(arena, dims[i], &bindings[i], error)) return NULL;
-  return graph_read(source, bindings, n, error);
+  GraphReading bound = *reading;
+  bound.bindings = bindings;
+  bound.n_bindings = n;
+  return graph_read_with(source, &bound, error);
 }
 
 /* ---- the set of kernels ---- */

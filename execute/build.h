@@ -2,10 +2,13 @@
  * code. */
 #pragma once
 #include "generator/compile/compile.h"
+#include "generator/front/census.h"
 #include "runtime/assembler.h"
 
 /* Reads a graph, with bindings of the form NAME=VALUE (NULL-terminated, or NULL). */
 Graph *build_graph(Source *source, const char *const *dims, GError **error);
+/* The same; `reading` may have a report (generator/front/census.h). */
+Graph *build_graph_with(Source *source, const char *const *dims, const GraphReading *reading, GError **error);
 
 /* One kernel of one GPU on its way to machine code. */
 typedef struct BuildKernel {

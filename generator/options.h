@@ -33,4 +33,6 @@ typedef struct CompileOptions {
   /* Called after each pass of each kernel; may print the module. May be NULL. */
   void (*report)(const char *kernel, const IrPassReport *report, IrModule *module, void *data);
   void *data;
+  /* The same of the graph, behind each rewrite of fusion (fusion_rewrites()), with its place there; may be NULL. */
+  void (*report_rewrite)(unsigned rewrite, const char *text, void *data);
 } CompileOptions;

@@ -87,6 +87,8 @@ Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptio
 {
   Target target = {graph, gpu, options, run, data, spaces_new()};
   FusionOptions fusion_options = {.skip = options ? options->skip : NULL, .judge = judge, .data = &target};
+  if (options) fusion_options.report = options->report_rewrite;
+  if (options) fusion_options.report_data = options->data;
   Fusion *fusion = fusion_build(graph, &fusion_options, error);
   for (unsigned i = 0; fusion && i < fusion->n && spaces; i++)
     read_spaces(&target, fusion->operators[i]->family);

@@ -178,6 +178,18 @@ static void take_nodes(GraphBuilder *b, GPtrArray *nodes)
     graph->tensors[i]->index = i;
 }
 
+const GraphPass graph_passes[GRAPH_PASS_COUNT] = {
+    {"read", "nodes as they are written, behind those whose results they read"},
+    {"infer", "types and shapes are known, and integers that follow from shapes and constants"},
+    {"expand", "functions are what they are defined by, what is known is constants, and nothing is left that "
+               "these replace"},
+};
+
+static void report(const GraphBuilder *b, GraphPassNumber pass)
+{
+  if (b->reading.report) b->reading.report(pass, b->graph, b->reading.data);
+}
+
 /* Moves what was read into the graph. */
 static void settle(GraphBuilder *b)
 {
@@ -245,14 +257,17 @@ Graph *graph_builder_finish(GraphBuilder *b)
   builder_link(b);
   settle(b);
   graph_collect_facts(graph); /* of what is declared: whether a dimension can be divided */
+  report(b, GRAPH_PASS_READ);
   /* Inference over what is well-formed, so that its faults show in the same run. */
   bool ok = builder_infer(b);
   builder_check_types(b);
   ok = ok && !b->failed;
   if (ok) {
+    report(b, GRAPH_PASS_INFER);
     graph_warn_of_unused(graph); /* of what is written */
     take_expanded(b);
     graph_collect_facts(graph);
+    report(b, GRAPH_PASS_EXPAND);
   }
   builder_free(b);
   if (ok) return graph;

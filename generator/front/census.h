@@ -28,10 +28,21 @@ typedef struct GraphReading {
   const GraphOffer *offers; /* in the order of the inputs */
   unsigned n_offers;
   GraphCensus *census; /* counts the nodes as well, whether reading succeeds or not */
+  /* Called behind each pass of the reading (graph_passes()), with the graph as it is then; NULL: nobody wants to know. A graph that is
+   * read several times over (assume.h) begins anew with the first pass. */
+  void (*report)(unsigned pass, const Graph *graph, void *data);
+  void *data;
   /* Of readers only, see assume.h: what earlier readings of the graph made, with which this one begins, and where it puts
    * what it makes. */
   Assumptions *assumptions;
 } GraphReading;
+
+/* The passes of a reading, in order. */
+typedef struct GraphPass {
+  const char *name, *does;
+} GraphPass;
+typedef enum { GRAPH_PASS_READ, GRAPH_PASS_INFER, GRAPH_PASS_EXPAND, GRAPH_PASS_COUNT } GraphPassNumber;
+extern const GraphPass graph_passes[GRAPH_PASS_COUNT];
 
 Graph *graph_read_with(Source *source, const GraphReading *reading, GError **error);
 /* The one tensor of a file of ONNX's (.pb), as the constant of a graph without nodes. */

@@ -164,20 +164,14 @@ bool graph_binding_parse(Arena *arena, const char *text, GraphBinding *binding, 
 
 /* ---- text ---- */
 
-static void append_list(GString *text, const Symbolic *const *list, unsigned n)
+char *graph_shape_text(const Symbolic *const *shape, unsigned rank)
 {
-  g_string_append_c(text, '[');
-  for (unsigned i = 0; i < n; i++) {
-    g_autofree char *item = symbolic_text(list[i]);
+  GString *text = g_string_new("[");
+  for (unsigned i = 0; i < rank; i++) {
+    g_autofree char *item = symbolic_text(shape[i]);
     g_string_append_printf(text, "%s%s", i ? ", " : "", item);
   }
   g_string_append_c(text, ']');
-}
-
-char *graph_shape_text(const Symbolic *const *shape, unsigned rank)
-{
-  GString *text = g_string_new(NULL);
-  append_list(text, shape, rank);
   return g_string_free(text, FALSE);
 }
 
@@ -189,19 +183,6 @@ bool graph_is_row_major(const GraphTensor *tensor)
   for (unsigned i = 0; i < tensor->rank; i++)
     if (!symbolic_same(copy.strides[i], tensor->strides[i])) return false;
   return true;
-}
-
-static void dump_tensor(GString *text, const GraphTensor *tensor)
-{
-  static const char *const kinds[] = {"input", "constant", "tensor"};
-  g_string_append_printf(text, "%s %s: %s ", tensor->is_output ? "output" : kinds[tensor->kind], tensor->name,
-                         number_name(tensor->type));
-  append_list(text, tensor->shape, tensor->rank);
-  if (!graph_is_row_major(tensor)) {
-    g_string_append(text, " strides ");
-    append_list(text, tensor->strides, tensor->rank);
-  }
-  g_string_append_printf(text, " align %u\n", tensor->align);
 }
 
 /* Type of a matrix product's first operand, before dequantisation. */
@@ -256,74 +237,6 @@ int64_t graph_longest_sum(const Graph *graph, SymbolicLookup lookup, void *data)
     if (symbolic_evaluate(sum, lookup ? lookup : no_lookup, data, &k, NULL)) longest = MAX(longest, k);
   }
   return longest;
-}
-
-static void dump_attribute(GString *text, const OperatorAttribute *row, const GraphAttribute *attribute)
-{
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
-  g_string_append_printf(text, " %s=", row->name);
-  switch (row->kind) {
-  case ATTRIBUTE_INT: g_string_append_printf(text, "%" PRId64, attribute->integer); return;
-  case ATTRIBUTE_FLOAT:
-    g_string_append(text, g_ascii_formatd(number, sizeof number, "%.9g", attribute->number));
-    return;
-  case ATTRIBUTE_TYPE:
-    g_string_append(
-        text, attribute->integer == OPERATOR_NO_TYPE ? "none" : number_name((NumberType)attribute->integer));
-    return;
-  case ATTRIBUTE_STRING: g_string_append(text, attribute->text); return;
-  case ATTRIBUTE_FLOATS:
-    for (unsigned i = 0; i < attribute->n; i++)
-      g_string_append_printf(text, "%s%s", i ? "," : "",
-                             g_ascii_formatd(number, sizeof number, "%.9g", attribute->numbers[i]));
-    return;
-  case ATTRIBUTE_STRINGS:
-    for (unsigned i = 0; i < attribute->n; i++)
-      g_string_append_printf(text, "%s%s", i ? "," : "", attribute->texts[i]);
-    return;
-  case ATTRIBUTE_GRAPH: return;
-  case ATTRIBUTE_INTS: break;
-  }
-  for (unsigned i = 0; i < attribute->n; i++)
-    g_string_append_printf(text, "%s%" PRId64, i ? "," : "", attribute->integers[i]);
-}
-
-static void dump_names(GString *text, GraphTensor *const *tensors, unsigned n)
-{
-  for (unsigned i = 0; i < n; i++)
-    g_string_append_printf(text, "%s%s", i ? ", " : "", tensors[i] ? tensors[i]->name : "-");
-}
-
-static void dump_node(GString *text, const GraphNode *node)
-{
-  g_string_append(text, "node ");
-  dump_names(text, node->outputs, node->n_outputs);
-  g_string_append_printf(text, " = %s(", node->op->name);
-  dump_names(text, node->inputs, node->n_inputs);
-  g_string_append_c(text, ')');
-  for (unsigned i = 0; i < node->op->n_attributes; i++) {
-    const OperatorAttribute *row = &node->op->attributes[i];
-    bool extension = !strcmp(row->name, "accumulate") ||
-                     !strcmp(row->name, "block_shape"); /* not ONNX's: only where it is used */
-    if (!extension || node->attributes[i].given) dump_attribute(text, row, &node->attributes[i]);
-  }
-  g_string_append_c(text, '\n');
-}
-
-char *graph_dump(const Graph *graph)
-{
-  GString *text = g_string_new(NULL);
-  g_string_append_printf(text, "graph %s opset %u\n", graph->name, graph->opset);
-  for (unsigned i = 0; i < graph->n_dims; i++) {
-    const GraphDim *dim = &graph->dims[i];
-    g_string_append_printf(text, "dim %s %" PRId64 " .. %" PRId64 " multiple %" PRId64 "%s\n", dim->name,
-                           dim->min, dim->max, dim->multiple, dim->bound ? " bound" : "");
-  }
-  for (unsigned i = 0; i < graph->n_tensors; i++)
-    dump_tensor(text, graph->tensors[i]);
-  for (unsigned i = 0; i < graph->n_nodes; i++)
-    dump_node(text, graph->nodes[i]);
-  return g_string_free(text, FALSE);
 }
 
 bool graph_same_shape(const GraphTensor *a, const GraphTensor *b)

@@ -55,6 +55,10 @@ typedef struct FusionOptions {
   const char *const
       *skip; /* optional rewrites that are left out, NULL-terminated, or NULL; other names are ignored */
   unsigned max_steps; /* elementwise steps a kernel; 0: 64 */
+  /* Called behind each rewrite that is not skipped, with its place in the list and the nodes as text; rewrites that visit the nodes
+   * together share one. NULL: nobody wants to know. */
+  void (*report)(unsigned rewrite, const char *text, void *report_data);
+  void *report_data;
   ProgramJudge judge; /* NULL: program_judge_families */
   void *data;         /* the judge's */
 } FusionOptions;

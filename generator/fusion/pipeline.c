@@ -171,6 +171,15 @@ static unsigned count_together(const FusionRewrite *first)
   return n;
 }
 
+static void report(const Fuser *fuser, const FusionRewrite *first, unsigned n)
+{
+  if (!fuser->options || !fuser->options->report) return;
+  g_autofree char *text = fuser_dump(fuser, first->gives);
+  for (unsigned i = 0; i < n; i++)
+    if (!is_skipped(fuser, &first[i]))
+      fuser->options->report((unsigned)(first - rewrites) + i, text, fuser->options->report_data);
+}
+
 static void run_rewrites(Fuser *fuser)
 {
   FusionStage stage = FUSION_NODES;
@@ -185,6 +194,7 @@ static void run_rewrites(Fuser *fuser)
       next->run(fuser);
       fuser->rewrite = NULL;
     }
+    report(fuser, next, n);
     stage = next->gives;
   }
 }

@@ -59,6 +59,9 @@ static inline bool group_is_row(const Group *group)
   return group->anchor && group->anchor->op->class_ == OPERATOR_ROW;
 }
 
+/* The nodes as they are at a stage, of which a fuser with groups has these; g_free. */
+char *fuser_dump(const Fuser *fuser, FusionStage stage);
+
 /* For --explain, behind the name of the rewrite that runs: note.c. */
 void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
 

@@ -130,7 +130,7 @@ options:
   --sms N                 SMs that kernels may use at most; default: all of the GPU
   --math MODE             precise (default), or fast: the hardware's approximations where they are quicker (precise | fast)
   --accumulate MODE       sums of products of 8-bit floats, where the graph does not say: exact (default; partial sums are added in f32), or fast (default of --math fast): as the tensor cores keep them (exact | fast)
-  --print-after PASS      writes <gpu>/<kernel>.NN-<pass>.ir after a pass; all: after each
+  --print-after PASS      writes <gpu>/<kernel>.NN-<pass>.ir after a pass of kernels, graph.NN-<pass>.txt after one of the graph's reading, <gpu>/graph.NN-<pass>.txt after a rewrite of fusion; all: after each
   --start-after PASS      FILE.ir goes on after this pass; default: the one its header names
   --skip PASS             leaves out an optional pass, or rewrite of fusion, for bisection
   --time-passes           shows how long each pass took

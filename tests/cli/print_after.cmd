@@ -1,0 +1,184 @@
+# The graph behind each pass of its reading and each rewrite of fusion.
+$ printf '{"name": "net", "inputs": {"x": {"type": "bf16", "shape": ["M", 64]}, "w": {"type": "bf16", "shape": [64, 64]}}, "constants": {"heads": {"type": "s64", "shape": [3], "data": [0, 4, 16]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["h"]}, {"op": "Reshape", "inputs": ["h", "heads"], "outputs": ["r"]}, {"op": "Transpose", "inputs": ["r"], "outputs": ["t"], "attributes": {"perm": [1, 0, 2]}}, {"op": "Identity", "inputs": ["t"], "outputs": ["g"]}, {"op": "Softmax", "inputs": ["g"], "outputs": ["s"]}, {"op": "LpNormalization", "inputs": ["s"], "outputs": ["y"]}], "outputs": ["y"]}' >net.json
+
+$ adlgen import net.json --print-after all
+; after read: nodes as they are written, behind those whose results they read
+graph net opset 27
+dim M 0 .. 2147483647 multiple 1
+input x: bf16 [M, 64] align 2
+input w: bf16 [64, 64] align 2
+constant heads: s64 [3] align 8
+tensor h
+tensor r
+tensor t
+tensor g
+tensor s
+output y
+node h = MatMul(x, w) alpha=1
+node r = Reshape(h, heads) allowzero=0
+node t = Transpose(r) perm=1,0,2
+node g = Identity(t)
+node s = Softmax(g) axis=-1 masked_rows=nan
+node y = LpNormalization(s) axis=-1 p=2
+; after infer: types and shapes are known, and integers that follow from shapes and constants
+graph net opset 27
+dim M 0 .. 2147483647 multiple 1
+input x: bf16 [M, 64] align 2
+input w: bf16 [64, 64] align 2
+constant heads: s64 [3] align 8
+tensor h: bf16 [M, 64] align 2
+tensor r: bf16 [M, 4, 16] align 2
+tensor t: bf16 [4, M, 16] align 2
+tensor g: bf16 [4, M, 16] align 2
+tensor s: bf16 [4, M, 16] align 2
+output y: bf16 [4, M, 16] align 2
+node h = MatMul(x, w) alpha=1
+node r = Reshape(h, heads) allowzero=0
+node t = Transpose(r) perm=1,0,2
+node g = Identity(t)
+node s = Softmax(g) axis=-1 masked_rows=nan
+node y = LpNormalization(s) axis=-1 p=2
+; after expand: functions are what they are defined by, what is known is constants, and nothing is left that these replace
+graph net opset 27
+dim M 0 .. 2147483647 multiple 1
+input x: bf16 [M, 64] align 2
+input w: bf16 [64, 64] align 2
+constant heads: s64 [3] align 8
+constant y.axes: s64 [1] align 8
+constant y.number: f32 [] align 4
+constant y.one: f32 [] align 4
+tensor h: bf16 [M, 64] align 2
+tensor r: bf16 [M, 4, 16] align 2
+tensor t: bf16 [4, M, 16] align 2
+tensor g: bf16 [4, M, 16] align 2
+tensor s: bf16 [4, M, 16] align 2
+tensor y.wide: f32 [4, M, 16] align 4
+tensor y.square: f32 [4, M, 16] align 4
+tensor y.sum: f32 [4, M, 1] align 4
+tensor y.norm: f32 [4, M, 1] align 4
+tensor y.zero: bool [4, M, 1] align 1
+tensor y.divisor: f32 [4, M, 1] align 4
+tensor y.share: f32 [4, M, 16] align 4
+output y: bf16 [4, M, 16] align 2
+node h = MatMul(x, w) alpha=1
+node r = Reshape(h, heads) allowzero=0
+node t = Transpose(r) perm=1,0,2
+node g = Identity(t)
+node s = Softmax(g) axis=-1 masked_rows=nan
+node y.wide = Cast(s) round_mode=up saturate=1 to=f32
+node y.square = Mul(y.wide, y.wide)
+node y.sum = ReduceSum(y.square, y.axes) keepdims=1 noop_with_empty_axes=0
+node y.norm = Sqrt(y.sum)
+node y.zero = Equal(y.norm, y.number)
+node y.divisor = Where(y.zero, y.one, y.norm)
+node y.share = Div(y.wide, y.divisor)
+node y = Cast(y.share) round_mode=up saturate=1 to=bf16
+
+$ adlgen compile net.json --gpu h100 --out out --emit ptx --print-after read --print-after make_views --print-after join_rows >/dev/null; cd out; tail -n 99 graph.* h100/graph.*
+==> graph.01-read.txt <==
+graph net opset 27
+dim M 0 .. 2147483647 multiple 1
+input x: bf16 [M, 64] align 2
+input w: bf16 [64, 64] align 2
+constant heads: s64 [3] align 8
+tensor h
+tensor r
+tensor t
+tensor g
+tensor s
+output y
+node h = MatMul(x, w) alpha=1
+node r = Reshape(h, heads) allowzero=0
+node t = Transpose(r) perm=1,0,2
+node g = Identity(t)
+node s = Softmax(g) axis=-1 masked_rows=nan
+node y = LpNormalization(s) axis=-1 p=2
+
+==> h100/graph.15-make_views.txt <==
+input x: bf16 [M, 64] align 2
+input w: bf16 [64, 64] align 2
+tensor h: bf16 [M, 64] align 2
+node h = MatMul(x, w) alpha=1
+view h#2: bf16 [4, M, 16] strides [16, 64, 1] begins 0 align 2
+tensor g: bf16 [4, M, 16] align 2
+node g = Identity(h#2)
+tensor s: bf16 [4, M, 16] align 2
+node s = Softmax(g) axis=-1 masked_rows=nan
+tensor y.square: f32 [4, M, 16] align 4
+node y.square = Mul(s, s)
+constant y.axes: s64 [1] align 8
+tensor y.sum: f32 [4, M, 1] align 4
+node y.sum = ReduceSum(y.square, y.axes) keepdims=1 noop_with_empty_axes=0
+tensor y.norm: f32 [4, M, 1] align 4
+node y.norm = Sqrt(y.sum)
+constant y.number: f32 [] align 4
+tensor y.zero: bool [4, M, 1] align 1
+node y.zero = Equal(y.norm, y.number)
+constant y.one: f32 [] align 4
+tensor y.divisor: f32 [4, M, 1] align 4
+node y.divisor = Where(y.zero, y.one, y.norm)
+tensor y.share: f32 [4, M, 16] align 4
+node y.share = Div(s, y.divisor)
+output y: bf16 [4, M, 16] align 2
+node y = Cast(y.share) round_mode=up saturate=1 to=bf16
+
+==> h100/graph.29-join_rows.txt <==
+group 0
+input x: bf16 [M, 64] align 2
+input w: bf16 [64, 64] align 2
+tensor h: bf16 [M, 64] align 2
+  node h = MatMul(x, w) alpha=1
+group 2
+view h#2: bf16 [4, M, 16] strides [16, 64, 1] begins 0 align 2
+tensor g: bf16 [4, M, 16] align 2
+  node g = Identity(h#2)
+tensor s: bf16 [4, M, 16] align 2
+  node s = Softmax(g) axis=-1 masked_rows=nan
+tensor y.square: f32 [4, M, 16] align 4
+  node y.square = Mul(s, s)
+constant y.axes: s64 [1] align 8
+tensor y.sum: f32 [4, M, 1] align 4
+  node y.sum = ReduceSum(y.square, y.axes) keepdims=1 noop_with_empty_axes=0
+tensor y.norm: f32 [4, M, 1] align 4
+  node y.norm = Sqrt(y.sum)
+constant y.number: f32 [] align 4
+tensor y.zero: bool [4, M, 1] align 1
+  node y.zero = Equal(y.norm, y.number)
+constant y.one: f32 [] align 4
+tensor y.divisor: f32 [4, M, 1] align 4
+  node y.divisor = Where(y.zero, y.one, y.norm)
+tensor y.share: f32 [4, M, 16] align 4
+  node y.share = Div(s, y.divisor)
+output y: bf16 [4, M, 16] align 2
+  node y = Cast(y.share) round_mode=up saturate=1 to=bf16
+
+# What a later pass refuses is printed as it was before.
+$ sed 's/"Identity"/"Foo"/' net.json >foo.json; adlgen import foo.json --print-after read 2>/dev/null | grep node
+; after read: nodes as they are written, behind those whose results they read
+node h = MatMul(x, w) alpha=1
+node r = Reshape(h, heads) allowzero=0
+node t = Transpose(r) perm=1,0,2
+node s = Softmax(g) axis=-1 masked_rows=nan
+node y = LpNormalization(s) axis=-1 p=2
+
+$ adlgen import net.json --print-after make_views
+error: adlgen import: --print-after cannot be "make_views"
+hint: one of: read, infer, expand, all
+[exit 2]
+
+$ adlgen import net.json --print-after read --report
+error: --print-after and --report exclude each other
+[exit 2]
+
+$ adlgen import net.json --print-after expand --json | validate import
+valid
+
+# Those of reading stand once, beside the GPUs' folders.
+$ adlgen compile net.json --gpu a100,h100 --out all --emit ptx --dim M=5 --print-after all >/dev/null; ls all; ls all/a100 | grep graph | head -2
+a100
+graph.01-read.txt
+graph.02-infer.txt
+graph.03-expand.txt
+h100
+graph.04-expand_zero_points.txt
+graph.05-split_wide.txt

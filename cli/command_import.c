@@ -2,6 +2,7 @@
 #include "cli/constants.h"
 #include "cli/emit_graph.h"
 #include "generator/front/census.h"
+#include <string.h>
 
 static void print_census(const Cli *cli, const GraphCensus *census)
 {
@@ -62,6 +63,21 @@ static bool write_graph(const Cli *cli, const Graph *graph, const char *folder, 
   return true;
 }
 
+static bool check_passes(const char *const *names, GError **error)
+{
+  for (; *names; names++) {
+    bool known = !strcmp(*names, "all");
+    for (unsigned i = 0; i < GRAPH_PASS_COUNT; i++)
+      known |= !strcmp(*names, graph_passes[i].name);
+    if (known) continue;
+    error_set(error, ERROR_USAGE, NULL, "unknown-pass",
+              "one of: read, infer, expand, all; others are passes of compile",
+              "--print-after: reading a graph has no pass %s", *names);
+    return false;
+  }
+  return true;
+}
+
 static bool check_emission(const Arguments *arguments, GError **error)
 {
   static const char *const others[] = {"report", "emit"};
@@ -116,7 +132,8 @@ bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
   GraphBinding *bindings = arena_new_array(arena, GraphBinding, n);
   for (unsigned i = 0; i < n; i++)
     if (!graph_binding_parse(arena, dims[i], &bindings[i], error)) return false;
-  if (!check_emission(arguments, error)) return false;
+  if (!check_passes(argument_values(arguments, "print-after"), error) || !check_emission(arguments, error))
+    return false;
   g_autoptr(Source) source = source_load(argument_at(arguments, 0), error);
   if (!source) return false;
   g_autoptr(GraphCensus) census = graph_census_new();

@@ -144,7 +144,6 @@ static const Option catalog_options[] = {
 };
 
 static const char *const import_choices[] = {"graph", NULL};
-static const char *const import_passes[] = {"read", "infer", "expand", "all", NULL}; /* graph_passes */
 
 static const Option import_options[] = {
     {.name = "report", .doc = "counts the nodes of each operator, those that adlgen lacks first"},
@@ -156,9 +155,9 @@ static const Option import_options[] = {
     {.name = "out", .value = "DIR", .doc = "the folder that --emit writes to"},
     {.name = "print-after",
      .value = "PASS",
-     .choices = import_passes,
      .repeated = true,
-     .doc = "prints the graph as it is after a pass of its reading, whether or not a later one refuses it"},
+     .doc = "prints the graph as it is after a pass of its reading (read, infer, expand; all: after each), "
+            "whether or not a later one refuses it"},
     OPTIONS_END,
 };
 

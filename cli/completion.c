@@ -2,14 +2,22 @@
  * completed as such; names that an action shows are those that its command lists. */
 #include "cli/cli.h"
 #include "cli/completion_sets.h"
+#include "generator/front/census.h"
+#include "generator/fusion/fusion.h"
 #include "ir/pass.h"
 #include <string.h>
 
+/* Of the graph's reading, of fusion, of kernels. */
 static char *pass_names(void)
 {
-  unsigned n = 0;
+  unsigned n = 0, n_rewrites = 0;
   const IrPass *passes = ir_pass_list(&n);
+  const FusionRewrite *rewrites = fusion_rewrites(&n_rewrites);
   GString *names = g_string_new("all");
+  for (unsigned i = 0; i < GRAPH_PASS_COUNT; i++)
+    g_string_append_printf(names, " %s", graph_passes[i].name);
+  for (unsigned i = 0; i < n_rewrites; i++)
+    g_string_append_printf(names, " %s", rewrites[i].name);
   for (unsigned i = 0; i < n; i++)
     g_string_append_printf(names, " %s", passes[i].name);
   return g_string_free(names, FALSE);

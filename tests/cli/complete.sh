@@ -33,8 +33,8 @@ expect 'adlgen compile graph.json --gpu h100,h800-' h100,h800-pcie
 expect 'adlgen compile graph.json --gpu h100,a100,h800-' h100,a100,h800-pcie
 expect 'adlgen compile graph.json --gpu my' my.yaml
 expect 'adlgen compile graph.json --emit ir,cu' ir,cubin
-expect 'adlgen compile graph.json --print-after al' all allocate_resources
-expect 'adlgen compile graph.json --skip stage' stage_stores
+expect 'adlgen compile graph.json --print-after al' all align_operands allocate_resources
+expect 'adlgen compile graph.json --skip st' stack_products stage_stores
 expect 'adlgen compile kernel.ir --start-after split_r' split_roles
 expect 'adlgen compile graph.json --out fo' folder
 expect 'adlgen compile graph.json --math f' fast

@@ -162,8 +162,8 @@ node s = Softmax(g) axis=-1 masked_rows=nan
 node y = LpNormalization(s) axis=-1 p=2
 
 $ adlgen import net.json --print-after make_views
-error: adlgen import: --print-after cannot be "make_views"
-hint: one of: read, infer, expand, all
+error: --print-after: reading a graph has no pass make_views
+hint: one of: read, infer, expand, all; others are passes of compile
 [exit 2]
 
 $ adlgen import net.json --print-after read --report

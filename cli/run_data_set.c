@@ -91,12 +91,13 @@ static void print_reason(const RunDataSet *set, const GraphTensor *output, unsig
 void run_data_set_print(const RunDataSet *set, const Cli *cli, const Graph *graph)
 {
   if (!set->comparisons) return;
-  static const char *const headers[] = {"output", "type", ">max abs", "as in the data", NULL};
+  static const char *const headers[] = {"output", "type", ">error", ">max abs", "as in the data", NULL};
   g_autoptr(Table) table = table_new(headers);
   for (unsigned i = 0; i < set->n_comparisons; i++) {
     const DataSetComparison *c = &set->comparisons[i];
     g_autofree char *abs = c->other ? g_strdup("") : g_strdup_printf("%.2e", c->max_abs);
-    table_row(table, graph->outputs[i]->name, number_name(graph->outputs[i]->type), abs,
+    g_autofree char *error = c->other ? g_strdup("") : g_strdup_printf("%.2e", c->error);
+    table_row(table, graph->outputs[i]->name, number_name(graph->outputs[i]->type), error, abs,
               c->ok ? "ok" : "WRONG", NULL);
   }
   table_print(table, cli);
@@ -109,9 +110,10 @@ json_t *run_data_set_json(const RunDataSet *set, const Graph *graph)
   json_t *list = json_array();
   for (unsigned i = 0; i < set->n_comparisons; i++) {
     const DataSetComparison *c = &set->comparisons[i];
-    json_array_append_new(list, json_pack("{s:s, s:b, s:s?, s:I, s:f}", "name", graph->outputs[i]->name, "ok",
-                                          c->ok, "other", c->other, "wrong_elements", (json_int_t)c->n_wrong,
-                                          "max_abs", c->max_abs));
+    json_array_append_new(list, json_pack("{s:s, s:b, s:s?, s:I, s:f, s:o}", "name", graph->outputs[i]->name,
+                                          "ok", c->ok, "other", c->other, "wrong_elements",
+                                          (json_int_t)c->n_wrong, "max_abs", c->max_abs, "error",
+                                          isfinite(c->error) ? json_real(c->error) : json_null()));
   }
   return list;
 }

@@ -138,7 +138,8 @@ static bool put_stacks(const RunData *data, Execution *execution, GError **error
     for (unsigned j = 0; j < constant->n_stacks; j++)
       if (!(parts[j] = constant_called(data, constant->stacks[j].name, error))) return false;
     g_autoptr(Tensor) stack =
-        constant->n_stacks ? tensor_stack(constant->name, parts, constant->n_stacks, NULL) : NULL;
+        constant->n_stacks ? tensor_stack(constant->name, parts, constant->n_stacks, constant->rank, NULL)
+                           : NULL;
     if (stack) execution_scatter(execution_tensor(execution, constant->name), stack->data);
   }
   return true;

@@ -119,11 +119,16 @@ DataSetComparison data_set_compare(const Tensor *out, const Tensor *wanted, doub
   if (c.other) return (DataSetComparison){.other = c.other};
   /* Two units in the last place of the type, as ONNX's runner has it. */
   if (out->type == NUMBER_BF16) rtol = fmax(rtol, 0x1p-6);
+  double distance = 0, size = 0;
   for (size_t i = 0; i < out->n; i++) {
     double a = number_read(out->type, out->data, i), b = number_read(wanted->type, wanted->data, i),
            off = fabs(a - b);
     bool close = is_close(a, b, rtol, atol), further = isfinite(off) && off > c.max_abs;
     if (further) c.max_abs = off;
+    if (isfinite(off)) {
+      distance += off * off;
+      size += b * b;
+    }
     if (close) continue;
     if (!c.n_wrong++ || further) {
       c.worst = i;
@@ -132,5 +137,6 @@ DataSetComparison data_set_compare(const Tensor *out, const Tensor *wanted, doub
     }
   }
   c.ok = !c.n_wrong;
+  c.error = distance > 0 ? sqrt(distance / size) : 0;
   return c;
 }

@@ -28,6 +28,7 @@ typedef struct DataSetComparison {
   size_t n_wrong, worst;
   double out, wanted; /* at the worst */
   double max_abs;     /* of what is finite */
+  double error;       /* ||out - wanted|| / ||wanted||, of what is finite; 0 / 0 is 0 */
 } DataSetComparison;
 
 DataSetComparison data_set_compare(const Tensor *out, const Tensor *wanted, double rtol, double atol);

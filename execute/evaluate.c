@@ -80,7 +80,8 @@ Tensor *evaluate_plan_constant(const Graph *graph, const PlanTensor *constant, G
     if (!part) return NULL;
     g_ptr_array_add(parts, part);
   }
-  return tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, error);
+  return tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, constant->rank,
+                      error);
 }
 
 /* ---- walking the nodes ---- */

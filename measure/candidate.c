@@ -402,7 +402,7 @@ static bool set_stack(const Ours *ours, const BenchTensors *tensors, unsigned i,
       return false;
   }
   g_autoptr(Tensor) stack =
-      tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, error);
+      tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, constant->rank, error);
   return stack && executable_set_constant(ours->executable, i, stack->data, stack->bytes, error);
 }
 

@@ -33,17 +33,18 @@ void tensor_free(Tensor *tensor)
   g_free(tensor);
 }
 
-Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, GError **error)
+Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, unsigned rank, GError **error)
 {
   int64_t shape[TENSOR_MAX_RANK];
-  unsigned last = parts[0]->rank - 1;
+  unsigned last = rank - 1;
   size_t rows = 1, to = 0;
   memcpy(shape, parts[0]->shape, sizeof shape);
-  for (unsigned i = 1; i < n; i++)
-    shape[last] += parts[i]->shape[last];
+  shape[last] = 0;
+  for (unsigned i = 0; i < n; i++)
+    shape[last] += rank == 1 ? (int64_t)parts[i]->n : parts[i]->shape[last];
   for (unsigned d = 0; d < last; d++)
     rows *= (size_t)shape[d];
-  Tensor *stack = tensor_new(name, parts[0]->type, parts[0]->rank, shape, error);
+  Tensor *stack = tensor_new(name, parts[0]->type, rank, shape, error);
   for (size_t row = 0; stack && row < rows; row++)
     for (unsigned i = 0; i < n; i++) {
       size_t bytes = parts[i]->bytes / rows;

@@ -24,8 +24,9 @@ Tensor *tensor_new(const char *name, NumberType type, unsigned rank, const int64
 void tensor_free(Tensor *tensor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Tensor, tensor_free)
 
-/* Tensors of one type and shape but for the last dimension, side by side along that. */
-Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, GError **error);
+/* Tensors of one type and shape but for the last dimension, side by side along that; rank 1: all their elements, one tensor behind
+ * the other, else their own rank. */
+Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, unsigned rank, GError **error);
 
 /* ---- data ---- */
 

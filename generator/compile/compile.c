@@ -547,17 +547,32 @@ static bool is_used(const Fusion *fusion, const GraphTensor *tensor)
   return false;
 }
 
+/* A plan's stacks are side by side along the last dimension: those along the first one, which lie one behind the other, are a vector
+ * to it. */
+static void flatten(Plan *plan, PlanTensor *tensor)
+{
+  for (; tensor->rank > 1; tensor->rank--)
+    tensor->shape[0] = symbolic_mul(plan->arena, tensor->shape[0], tensor->shape[tensor->rank - 1]);
+  tensor->strides[0] = symbolic_constant(plan->arena, 1);
+}
+
 static void add_stack(Compilation *compilation, const FusionStack *stack)
 {
   Plan *plan = compilation->result->plan;
   if (!is_used(compilation->fusion, stack->tensor)) return;
   PlanTensor *tensor = add_tensor(plan, PLAN_CONSTANT, stack->tensor);
+  if (stack->along + 1 < tensor->rank) flatten(plan, tensor);
   tensor->n_stacks = stack->n;
   tensor->stacks = arena_new_array(plan->arena, PlanPart, stack->n);
   for (unsigned i = 0; i < stack->n; i++) {
     const GraphTensor *part = stack->parts[i];
     tensor->stacks[i].name = arena_strdup(plan->arena, part->name);
-    symbolic_is_constant(part->shape[part->rank - 1], &tensor->stacks[i].columns);
+    tensor->stacks[i].columns = 1;
+    for (unsigned d = stack->along; d < part->rank; d++) {
+      int64_t extent = 0;
+      symbolic_is_constant(part->shape[d], &extent);
+      tensor->stacks[i].columns *= extent;
+    }
   }
 }
 

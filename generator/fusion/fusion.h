@@ -7,10 +7,10 @@
 #include "generator/program/fused.h"
 #include "generator/program/judge.h"
 
-/* A constant that fusion makes of those of the graph, side by side along their last dimension. */
+/* A constant that fusion makes of those of the graph, side by side along a dimension. */
 typedef struct FusionStack {
   const GraphTensor *tensor, *const *parts;
-  unsigned n;
+  unsigned n, along;
 } FusionStack;
 
 typedef struct Fusion {

@@ -3,6 +3,8 @@
  *
  *   q = x Wq [+ bq]   k = x Wk [+ bk]   v = x Wv [+ bv]        becomes        q, k, v = Split(x (Wq Wk Wv) [+ (bq bk bv)])
  *
+ * A bias is an Add's or Gemm's own; constants of a Gemm with transB stand one below the other.
+ *
  * whose readers read their columns where they lie. The constants are stacked where the program is loaded, once (FusionStack). Only
  * what views read is stacked: what other nodes read joins the product's kernel instead, as the two products of a gate do, and
  * what the graph gives, or a Concat, would be copied. */
@@ -14,8 +16,9 @@
 
 /* One of the products. */
 typedef struct {
-  GraphNode *product, *sum; /* sum: of a bias; NULL: there is none */
-  GraphTensor *weight, *bias, *end;
+  GraphNode *product, *sum;         /* sum: the Add of a bias; NULL: there is none */
+  GraphTensor *weight, *bias, *end; /* bias: the Add's, or Gemm's own; NULL: there is none */
+  unsigned columns;                 /* the dimension of the weight that is the result's last */
 } Stacked;
 
 typedef struct {
@@ -40,19 +43,19 @@ static GHashTable *find_readers(const GPtrArray *live)
 
 /* ---- what may be stacked ---- */
 
-/* Dense, and not one that is known while the graph is read alone. */
-static bool is_weight(const GraphTensor *tensor, unsigned rank, NumberType type)
+/* Dense, and not one that is known while the graph is read alone; `columns`: the dimension that is the result's last. */
+static bool is_weight(const GraphTensor *tensor, unsigned rank, unsigned columns, NumberType type)
 {
   if (tensor->kind != TENSOR_CONSTANT || tensor->rank != rank || tensor->type != type || tensor->begins)
     return false;
-  int64_t step = 1, extent, stride, columns = 1;
+  int64_t step = 1, extent, stride, n = 1;
   for (unsigned d = rank; d-- > 0; step *= extent) {
     if (!symbolic_is_constant(tensor->shape[d], &extent) || extent < 1 ||
         !symbolic_is_constant(tensor->strides[d], &stride) || (extent > 1 && stride != step))
       return false;
-    if (d + 1 == rank) columns = extent;
+    if (d == columns) n = extent;
   }
-  return (tensor->data || tensor->file) && columns * (int64_t)number_bytes_of(type, 1) % ROW_BYTES == 0;
+  return (tensor->data || tensor->file) && n * (int64_t)number_bytes_of(type, 1) % ROW_BYTES == 0;
 }
 
 static bool only_views_read(const Stacking *at, const GraphTensor *tensor)
@@ -67,33 +70,45 @@ static bool only_views_read(const Stacking *at, const GraphTensor *tensor)
   return true;
 }
 
+static bool is_bias(const GraphTensor *bias, const GraphTensor *value)
+{
+  return is_weight(bias, 1, 0, value->type) && symbolic_same(bias->shape[0], value->shape[value->rank - 1]);
+}
+
 /* The one node that reads the product adds a bias: that. */
-static bool take_sum(const Stacking *at, Stacked *stacked)
+static void take_sum(const Stacking *at, Stacked *stacked)
 {
   GraphTensor *value = stacked->product->outputs[0];
   const GPtrArray *readers = g_hash_table_lookup(at->readers, value);
   GraphNode *sum = readers && readers->len == 1 && !value->is_output ? readers->pdata[0] : NULL;
-  if (!sum || sum->op->id != ONNX_Add) return false;
+  if (!sum || sum->op->id != ONNX_Add) return;
   GraphTensor *bias = sum->inputs[sum->inputs[0] == value];
-  if (!is_weight(bias, 1, value->type) || !symbolic_same(bias->shape[0], value->shape[value->rank - 1]) ||
-      !graph_same_shape(sum->outputs[0], value))
-    return false;
+  if (!is_bias(bias, value) || !graph_same_shape(sum->outputs[0], value)) return;
   stacked->sum = sum;
   stacked->bias = bias;
   stacked->end = sum->outputs[0];
-  return true;
+}
+
+/* Gemm's third input; NULL: it has none. */
+static GraphTensor *own_bias(const GraphNode *node)
+{
+  return node->n_inputs > 2 ? node->inputs[2] : NULL;
 }
 
 static bool may_stack(const Stacking *at, GraphNode *node, Stacked *stacked)
 {
-  if (node->op->id != ONNX_MatMul || node->n_inputs != 2 || node->blocks[0] || node->blocks[1]) return false;
-  const GraphTensor *x = node->inputs[0];
-  GraphTensor *value = node->outputs[0];
-  if (x->rank < 2 || x->kind == TENSOR_CONSTANT || x->begins || value->type != x->type ||
-      !is_weight(node->inputs[1], 2, x->type))
+  bool gemm = node->op->id == ONNX_Gemm;
+  if ((!gemm && node->op->id != ONNX_MatMul) || node->n_inputs < 2 || node->blocks[0] || node->blocks[1])
     return false;
-  *stacked = (Stacked){.product = node, .weight = node->inputs[1], .end = value};
-  take_sum(at, stacked);
+  const GraphTensor *x = node->inputs[0];
+  GraphTensor *value = node->outputs[0], *bias = own_bias(node);
+  unsigned columns = gemm && graph_attribute(node, "transB")->integer ? 0 : 1;
+  if (x->rank < 2 || x->kind == TENSOR_CONSTANT || x->begins || value->type != x->type ||
+      !is_weight(node->inputs[1], 2, columns, x->type) || (bias && !is_bias(bias, value)))
+    return false;
+  *stacked =
+      (Stacked){.product = node, .weight = node->inputs[1], .bias = bias, .end = value, .columns = columns};
+  if (!bias) take_sum(at, stacked);
   return only_views_read(at, stacked->end);
 }
 
@@ -116,7 +131,7 @@ static unsigned find_stack(const Stacking *at, GraphNode *node, Stacked *list)
   for (unsigned i = 0; i < readers->len && n < MOST_STACKED; i++) {
     GraphNode *other = readers->pdata[i];
     if (other == node || other->op != node->op || !same_attributes(node, other) ||
-        !may_stack(at, other, &list[n]) || !list[0].sum != !list[n].sum)
+        !may_stack(at, other, &list[n]) || !list[0].sum != !list[n].sum || !list[0].bias != !list[n].bias)
       continue;
     n++;
   }
@@ -125,37 +140,37 @@ static unsigned find_stack(const Stacking *at, GraphNode *node, Stacked *list)
 
 /* ---- the stack ---- */
 
-static GraphTensor *known_stack(const Fuser *fuser, const GraphTensor *const *parts, unsigned n)
+static GraphTensor *known_stack(const Fuser *fuser, const GraphTensor *const *parts, unsigned n,
+                                unsigned along)
 {
   for (unsigned i = 0; i < fuser->stacks->len; i++) {
     const FusionStack *stack = fuser->stacks->pdata[i];
-    if (stack->n == n && !memcmp(stack->parts, parts, n * sizeof(void *)))
+    if (stack->n == n && stack->along == along && !memcmp(stack->parts, parts, n * sizeof(void *)))
       return (GraphTensor *)stack->tensor;
   }
   return NULL;
 }
 
-/* The constants side by side along their last dimension, each so once. */
-static GraphTensor *stack_constants(Fuser *fuser, const GraphTensor *const *parts, unsigned n)
+/* The constants side by side along a dimension, each so once. */
+static GraphTensor *stack_constants(Fuser *fuser, const GraphTensor *const *parts, unsigned n, unsigned along)
 {
   Arena *arena = fuser->arena;
-  GraphTensor *tensor = known_stack(fuser, parts, n);
+  GraphTensor *tensor = known_stack(fuser, parts, n, along);
   if (tensor) return tensor;
-  unsigned last = parts[0]->rank - 1;
   g_autoptr(GString) name = g_string_new(parts[0]->name);
   tensor = arena_memdup(arena, parts[0], sizeof *tensor);
   tensor->data = tensor->file = NULL;
   tensor->index = fuser->tensors->len;
   for (unsigned i = 1; i < n; i++) {
     g_string_append_printf(name, "+%s", parts[i]->name);
-    tensor->shape[last] = symbolic_add(arena, tensor->shape[last], parts[i]->shape[last]);
+    tensor->shape[along] = symbolic_add(arena, tensor->shape[along], parts[i]->shape[along]);
     tensor->align = MIN(tensor->align, parts[i]->align);
   }
-  if (last) tensor->strides[0] = tensor->shape[last];
+  if (along) tensor->strides[0] = tensor->shape[along];
   tensor->name = arena_strdup(arena, name->str);
   g_ptr_array_add(fuser->tensors, tensor);
   FusionStack *stack = arena_new_object(arena, FusionStack);
-  *stack = (FusionStack){tensor, arena_memdup(arena, parts, n * sizeof *parts), n};
+  *stack = (FusionStack){tensor, arena_memdup(arena, parts, n * sizeof *parts), n, along};
   g_ptr_array_add(fuser->stacks, stack);
   return tensor;
 }
@@ -171,13 +186,15 @@ static GraphTensor *wide_tensor(Fuser *fuser, const GraphTensor *like, const Sym
   return tensor;
 }
 
-/* The node with a wide operand for a constant, and a wide result. */
-static GraphNode *widened(Fuser *fuser, const GraphNode *node, GraphTensor *first, GraphTensor *second)
+/* The node with wide constants for its operands, and a wide result; third: NULL, or Gemm's bias. */
+static GraphNode *widened(Fuser *fuser, const GraphNode *node, GraphTensor *first, GraphTensor *second,
+                          GraphTensor *third, const Symbolic *columns)
 {
   GraphNode *wide = arena_memdup(fuser->arena, node, sizeof *node);
-  GraphTensor *inputs[] = {first, second};
-  GraphTensor *out = wide_tensor(fuser, node->outputs[0], second->shape[second->rank - 1], node->mark);
+  GraphTensor *inputs[] = {first, second, third};
+  GraphTensor *out = wide_tensor(fuser, node->outputs[0], columns, node->mark);
   wide->inputs = arena_memdup(fuser->arena, inputs, sizeof inputs);
+  wide->n_inputs = third ? 3 : 2;
   wide->outputs = arena_memdup(fuser->arena, &out, sizeof out);
   out->producer = wide;
   return wide;
@@ -220,10 +237,13 @@ static void put_stack(Fuser *fuser, const Stacked *list, unsigned n)
     place = MIN(place, at);
     g_string_append_printf(names, "%s`%s`", i ? ", " : "", list[i].end->name);
   }
+  GraphTensor *weight = stack_constants(fuser, weights, n, list[0].columns),
+              *bias = list[0].bias ? stack_constants(fuser, biases, n, 0) : NULL;
+  const Symbolic *columns = weight->shape[list[0].columns];
   GraphNode *product =
-      widened(fuser, list[0].product, list[0].product->inputs[0], stack_constants(fuser, weights, n));
+      widened(fuser, list[0].product, list[0].product->inputs[0], weight, list[0].sum ? NULL : bias, columns);
   GraphNode *last = product;
-  if (list[0].sum) last = widened(fuser, list[0].sum, product->outputs[0], stack_constants(fuser, biases, n));
+  if (list[0].sum) last = widened(fuser, list[0].sum, product->outputs[0], bias, NULL, columns);
   GraphNode *split = split_of(fuser, last->outputs[0], list, n);
   for (unsigned i = 0; i < n; i++) {
     g_ptr_array_remove(live, list[i].product);

@@ -49,10 +49,13 @@ static void print_report(const Cli *cli, const Graph *graph, const GraphCensus *
   cli_print_json(object);
 }
 
-static bool write_graph(const Cli *cli, const Graph *graph, const char *folder, GError **error)
+static bool write_graph(const Cli *cli, const Graph *graph, const char *kind, const char *folder,
+                        GError **error)
 {
   g_autoptr(Output) output = output_new(folder, error);
-  if (!output || !emit_graph(graph, output, error) || !output_commit(output, error)) return false;
+  bool onnx = !strcmp(kind, "onnx");
+  if (!output || !(onnx ? emit_onnx : emit_graph)(graph, output, error) || !output_commit(output, error))
+    return false;
   if (cli->json) {
     json_t *object = json_pack("{s:i, s:b, s:s}", "version", 1, "readable", true, "folder", folder);
     cli_add_warnings(object, graph->warnings);
@@ -157,7 +160,7 @@ bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
     return false;
   }
   const char *folder = argument_value(arguments, "out");
-  if (folder) return write_graph(cli, graph, folder, error);
+  if (folder) return write_graph(cli, graph, argument_value(arguments, "emit"), folder, error);
   g_autofree char *text = *printed.passes ? NULL : graph_dump(graph);
   print_graph(cli, graph, text ? text : passes->str);
   return true;

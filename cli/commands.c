@@ -143,7 +143,7 @@ static const Option catalog_options[] = {
     OPTIONS_END,
 };
 
-static const char *const import_choices[] = {"graph", NULL};
+static const char *const import_choices[] = {"graph", "onnx", NULL};
 
 static const Option import_options[] = {
     {.name = "report", .doc = "counts the nodes of each operator, those that adlgen lacks first"},
@@ -151,7 +151,9 @@ static const Option import_options[] = {
     {.name = "emit",
      .value = "KIND",
      .choices = import_choices,
-     .doc = "graph: writes the graph as it was read, functions expanded and shapes evaluated, as graph.json"},
+     .doc = "graph: writes the graph as it was read, functions expanded and shapes evaluated, as graph.json; "
+            "onnx: as "
+            "model.onnx"},
     {.name = "out", .value = "DIR", .doc = "the folder that --emit writes to"},
     {.name = "print-after",
      .value = "PASS",

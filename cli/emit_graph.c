@@ -173,26 +173,38 @@ static json_t *attribute_json(const OperatorAttribute *row, const GraphAttribute
   return list;
 }
 
-/* What is not given holds the default. */
+bool emit_has_attribute(const GraphNode *node, unsigned attribute)
+{
+  const GraphAttribute *value = &node->attributes[attribute];
+  bool absent = node->op->attributes[attribute].kind == ATTRIBUTE_TYPE && value->integer == OPERATOR_NO_TYPE;
+  return value->given && !absent;
+}
+
 static json_t *attributes_json(const GraphNode *node)
 {
   json_t *attributes = json_object();
   for (unsigned i = 0; i < node->op->n_attributes; i++) {
     const OperatorAttribute *row = &node->op->attributes[i];
-    const GraphAttribute *attribute = &node->attributes[i];
-    bool absent = row->kind == ATTRIBUTE_TYPE && attribute->integer == OPERATOR_NO_TYPE;
-    if (attribute->given && !absent)
-      json_object_set_new(attributes, row->name, attribute_json(row, attribute));
+    if (emit_has_attribute(node, i))
+      json_object_set_new(attributes, row->name, attribute_json(row, &node->attributes[i]));
   }
   return attributes;
 }
 
+static bool has_attributes(const GraphNode *node)
+{
+  bool given = false;
+  for (unsigned i = 0; i < node->op->n_attributes; i++)
+    given |= emit_has_attribute(node, i);
+  return given;
+}
+
 /* The opset that a node is read with; 0: the graph's. Nodes of a function's body are of the newest version whatever the graph's opset. */
-static unsigned opset_of(const Graph *graph, const GraphNode *node, bool has_attributes)
+static unsigned opset_of(const Graph *graph, const GraphNode *node)
 {
   const Operator *op = node->op, *newer;
   bool same = operator_find(op->domain, op->name, graph->opset, &newer) == op;
-  if (node->written && op == operator_of(op->id) && (!same || has_attributes)) return onnx_opset();
+  if (node->written && op == operator_of(op->id) && (!same || has_attributes(node))) return onnx_opset();
   return same ? 0 : op->since;
 }
 
@@ -200,7 +212,7 @@ static json_t *node_json(const Graph *graph, const GraphNode *node)
 {
   const Operator *op = node->op;
   json_t *object = json_object(), *attributes = attributes_json(node);
-  unsigned opset = opset_of(graph, node, json_object_size(attributes) > 0);
+  unsigned opset = opset_of(graph, node);
   json_object_set_new(object, "op", json_string(op->name));
   if (*op->domain) json_object_set_new(object, "domain", json_string(op->domain));
   if (opset && opset != graph->opset) json_object_set_new(object, "opset", json_integer(opset));

@@ -8,3 +8,8 @@
 /* Writes GRAPH_FILE and, where constants are not short, CONSTANTS_FILE (constants.h) beside it. What is read back gives the same
  * kernels and plan. */
 bool emit_graph(const Graph *graph, Output *output, GError **error);
+/* The same as model.onnx, long constants in model.data. ERROR_UNSUPPORTED "onnx", "loop", "symbol" for what a model cannot say. */
+bool emit_onnx(const Graph *graph, Output *output, GError **error);
+
+/* Is the attribute written? What is not holds the default. */
+bool emit_has_attribute(const GraphNode *node, unsigned attribute);

@@ -26,6 +26,15 @@ typedef enum {
   ONNX_FIELD_COUNT
 } OnnxField;
 
+/* ONNX_NUMBER_Node_name and so on: the number in the format, for who writes models. */
+typedef enum {
+#define ONNX_MESSAGE(...)
+#define ONNX_FIELD(message, field, number, kind, of) ONNX_NUMBER_##message##_##field = (number),
+#include "generator/front/onnx_fields.def"
+#undef ONNX_MESSAGE
+#undef ONNX_FIELD
+} OnnxNumber;
+
 typedef struct OnnxMessage OnnxMessage;
 
 typedef struct OnnxValue {

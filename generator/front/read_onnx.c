@@ -5,6 +5,8 @@
 #include "generator/front/read.h"
 #include <string.h>
 
+#define DIM_KEY "adlgen.dim."
+
 /* ---- dimensions ---- */
 
 static bool is_word(const char *text)
@@ -108,6 +110,77 @@ static void read_input_type(OnnxReader *reader, const OnnxMessage *input, GraphT
                          "the model does not say how many dimensions input `%s` has", spec->name);
 }
 
+/* ---- what adlgen's own models say beside ONNX (cli/emit_onnx.c) ---- */
+
+/* The value of a key of the metadata, "adlgen.align." and a name; NULL: there is none. */
+static const OnnxMessage *metadata_of(const OnnxReader *reader, const char *kind, const char *name)
+{
+  OnnxValues entries = onnx_values(reader->model, ONNX_Model_metadata_props);
+  g_autofree char *key = g_strconcat("adlgen.", kind, ".", name, NULL);
+  for (unsigned i = 0; i < entries.n; i++)
+    if (!strcmp(onnx_text(entries.items[i].message, ONNX_Entry_key), key)) return entries.items[i].message;
+  return NULL;
+}
+
+/* Numbers with blanks between; false: it has others, or they are not so many. */
+static bool read_numbers(OnnxReader *reader, const OnnxMessage *entry, int64_t *numbers, unsigned n)
+{
+  const char *at = onnx_text(entry, ONNX_Entry_value);
+  bool ok = true;
+  for (unsigned i = 0; ok && i < n; i++) {
+    char *end = NULL;
+    numbers[i] = g_ascii_strtoll(at, &end, 10);
+    ok = end != at && (i + 1 < n ? *end == ' ' : !*end);
+    at = end + (*end == ' ');
+  }
+  Mark mark = onnx_mark(reader->source, entry->at);
+  if (!ok)
+    graph_builder_report(reader->builder, ERROR_INPUT, &mark, "metadata", NULL,
+                         "`%s` of the metadata needs %u numbers", onnx_text(entry, ONNX_Entry_key), n);
+  return ok;
+}
+
+static void read_alignment(OnnxReader *reader, GraphTensorSpec *spec)
+{
+  const OnnxMessage *entry = metadata_of(reader, "align", spec->name);
+  int64_t *align = arena_new_object(reader->arena, int64_t);
+  if (!entry || !read_numbers(reader, entry, align, 1)) return;
+  spec->align = align;
+  spec->align_mark = onnx_mark(reader->source, entry->at);
+}
+
+static void read_facts(OnnxReader *reader, GHashTable *known)
+{
+  OnnxValues entries = onnx_values(reader->model, ONNX_Model_metadata_props);
+  for (unsigned i = 0; i < entries.n; i++) {
+    const OnnxMessage *entry = entries.items[i].message;
+    const char *key = onnx_text(entry, ONNX_Entry_key);
+    Mark mark = onnx_mark(reader->source, entry->at);
+    int64_t numbers[3];
+    if (!g_str_has_prefix(key, DIM_KEY) || !is_word(key + strlen(DIM_KEY)) ||
+        !g_hash_table_add(known, (void *)(key + strlen(DIM_KEY))) || !read_numbers(reader, entry, numbers, 3))
+      continue;
+    const GraphDimSpec dim = {key + strlen(DIM_KEY), mark, mark, numbers[0], numbers[1], numbers[2]};
+    bool legal = dim.min >= 0 && dim.min <= dim.max && dim.max <= SYMBOLIC_DIMENSION_MAX &&
+                 dim.multiple >= 1 && dim.multiple <= SYMBOLIC_DIMENSION_MAX;
+    if (legal)
+      graph_builder_dim(reader->builder, &dim);
+    else
+      graph_builder_report(reader->builder, ERROR_INPUT, &mark, "metadata", NULL,
+                           "`%s` of the metadata is no range", key);
+  }
+}
+
+static void read_sharing(OnnxReader *reader, const char *output)
+{
+  const OnnxMessage *entry = metadata_of(reader, "in_place", output);
+  if (!entry) return;
+  Mark mark = onnx_mark(reader->source, entry->at);
+  graph_builder_share(reader->builder, output, onnx_text(entry, ONNX_Entry_value), &mark);
+}
+
+/* ---- inputs ---- */
+
 static void note_symbol(const Symbolic *leaf, void *data)
 {
   g_ptr_array_add(data, (void *)leaf->name);
@@ -118,6 +191,7 @@ static void declare_symbols(OnnxReader *reader, const GraphTensorSpec *specs, un
 {
   g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
   g_autoptr(GPtrArray) named = g_ptr_array_new();
+  read_facts(reader, known);
   for (unsigned i = 0; i < n; i++)
     for (unsigned d = 0; specs[i].rank != GRAPH_RANK_UNKNOWN && d < specs[i].rank; d++)
       if (specs[i].shape[d]->kind == SYMBOLIC_SYMBOL)
@@ -151,6 +225,7 @@ static void read_inputs(OnnxReader *reader, const OnnxMessage *graph)
                               .rank = GRAPH_RANK_UNKNOWN,
                               .n_strides = GRAPH_RANK_UNKNOWN};
     read_input_type(reader, input, spec);
+    read_alignment(reader, spec);
   }
   declare_symbols(reader, specs, n);
   for (unsigned i = 0; i < n; i++)
@@ -207,6 +282,7 @@ static void read_output(OnnxReader *reader, const OnnxMessage *output, GHashTabl
     name = out.name;
   }
   graph_builder_output(b, name, &at);
+  read_sharing(reader, name);
 }
 
 /* Names of inputs and initializers, and of what Constant nodes give. */

@@ -98,7 +98,7 @@ CASES = (
      [spec("s32", [3, 2], [3, 1, 3, 1, 3, 1])], [], 0, "ok"),
     # name, model, inputs, outputs, options, exit status, what is printed
     ("a shape is what an input holds", encode.encode(RESHAPE), [X, SHAPE],
-     [spec(F32, [3, 2], [-v for v in NUMBERS])], [], 0, "y       f32   0.00e+00  ok"),
+     [spec(F32, [3, 2], [-v for v in NUMBERS])], [], 0, "y       f32   0.00e+00  0.00e+00  ok"),
     ("a value is off", encode.encode(RESHAPE), [X, SHAPE], [spec(F32, [3, 2], [-1.0, 2.0, -3.0, -4.6, 0.0, 6.0])], [], 5,
      "y: 1 of 6 elements are off; element 3 is -4.5, wanted -4.5999999"),
     ("and it may be", encode.encode(RESHAPE), [X, SHAPE], [spec(F32, [3, 2], [-1.0, 2.0, -3.0, -4.6, 0.0, 6.0])],
@@ -112,7 +112,7 @@ CASES = (
     ("opset 6 broadcasts by attributes", with_former_opset(encode.encode(CHANNELS)), [X, spec(F32, [2], [1.0, 2.0])],
      [spec(F32, [2, 3], [2.0, -1.0, 4.0, 6.5, 2.0, -4.0])], [], 0, "ok"),
     ("what is known, and an input, are outputs", encode.encode(KNOWN), [X], [spec("s64", [2], [2, 3]), X], [], 0,
-     "x.output  f32   0.00e+00  ok"),
+     "x.output  f32   0.00e+00  0.00e+00  ok"),
     ("too few inputs", encode.encode(RESHAPE), [X], [RELU], ["--on", "reference"], 3, "shapes that are not a constant"),
     ("no data", encode.encode(SYMBOLIC), [X], [], [], 1, "there is no output_0.pb"),
     ("a sequence", SEQUENCE, [X], [b"\x12\x34"], [], 3, "input `x` is a sequence, which is not supported"),

@@ -9,7 +9,6 @@
 #define STEP_BYTES   32 /* that one product takes of a row, along k */
 #define ROW_BYTES    64 /* of a row in shared memory that swizzles */
 #define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
-#define FEW_ROWS     64 /* of a tile where there are few: of one warpgroup, or four warps */
 
 /* ---- price ---- */
 
@@ -71,6 +70,7 @@ static double typical_parts(const Problem *problem, const Choice *choice)
 {
   int64_t places = choice_int(choice, "places", 0);
   if (!choice_int(choice, "divided", 0)) return 1;
+  places /= choice_int(choice, "columns", 1);
   return typical(problem, attention_parts(attention_of(problem->op), problem->arena, places,
                                           choice_int(choice, "most", 1), choice_int(choice, "least", 1)));
 }
@@ -121,6 +121,15 @@ typedef enum {
   RANGE_ANY,  /* whatever the operands' addresses are */
 } Range;
 
+/* Heads so wide that a thread of a block of few rows has no more than half of its registers for a sum as wide: more rows take none. */
+static bool is_wide(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  int64_t threads = ATTENTION_FEW_ROWS / ROWS_OF_WARP * problem->gpu->warp_size;
+  int64_t width = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
+  return width * ATTENTION_FEW_ROWS / threads > (problem->gpu->registers_per_thread + 1) / 2;
+}
+
 /* ---- what is tried ---- */
 
 #define FACTS            "generator/choose/attention_facts.def"
@@ -130,22 +139,28 @@ typedef enum {
 #define FACT_LOCALS      const FusedAttention *attention = attention_of(problem->op)
 #include "generator/choose/fact_table.h"
 
-static const char *template_of(Range range)
+/* Is it a variant of the template whose rows are one tile? */
+static bool is_one_tile(const Problem *problem, Range range)
 {
-  return range <= RANGE_BOUNDED ? "attention_decode" : "attention";
+  return range <= RANGE_BOUNDED || is_wide(problem);
+}
+
+static const char *template_of(const Problem *problem, Range range)
+{
+  return is_one_tile(problem, range) ? "attention_decode" : "attention";
 }
 
 const SpaceKind *space_kind_attention(void)
 {
   static const Axis axes[] = {{"rows", 1},      {"keys", 1},     {"stages", 1},  {"persistent"}, {"heads", 1},
                               {"cluster_n", 1}, {"backwards"},   {"queries", 1}, {"places", 1},  {"most", 1},
-                              {"chunk", 1},     {"together", 1}, {"divided"}};
+                              {"chunk", 1},     {"together", 1}, {"divided"},    {"columns", 1}};
   static const SpaceKind kind = SPACE_KIND("attention attention_decode", axes, NULL, true);
   return &kind;
 }
 
 void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth, const Symbolic *width,
-                         bool causal)
+                         int64_t columns, bool causal)
 {
   int64_t elements[2] = {0, 0};
   symbolic_is_constant(depth, &elements[0]);
@@ -153,7 +168,7 @@ void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth,
   choice_set_int(choice, "d", elements[0]);
   choice_set_int(choice, "dv", elements[1]);
   choice_set_int(choice, "d_tile", attention_tile_width(type, elements[0]));
-  choice_set_int(choice, "dv_tile", attention_tile_width(type, elements[1]));
+  choice_set_int(choice, "dv_tile", attention_tile_width(type, (elements[1] + columns - 1) / columns));
   choice_set_int(choice, "causal", causal);
 }
 
@@ -163,25 +178,27 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   Choice *choice = trial->choice;
   Range range = trial->variant;
   const FusedAttention *attention = attention_of(problem->op);
+  bool one = is_one_tile(problem, range);
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(attention->type));
   choice_set_name(choice, "tk", number_name(attention->stored));
   choice_set_int(choice, "widened", attention->stored != attention->type);
   candidate_carry(tile, choice, NULL, NULL);
-  attention_set_heads(choice, attention->type, attention->depth, attention->width, attention->causal);
+  attention_set_heads(choice, attention->type, attention->depth, attention->width,
+                      one ? candidate_int(tile, "columns") : 1, attention->causal);
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
   if (attention->sequences.packed) {
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);
     choice_set_int(choice, "ending", attention->sequences.ending);
   }
-  if (range > RANGE_BOUNDED) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
+  if (!one) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
   choice_set_float(choice, "scale", attention_scales_steps(attention) ? G_LN2 : attention->scale);
   choice->stages = (unsigned)candidate_int(tile, "stages");
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
                                    (int)candidate_int(tile, "keys"));
   unsigned budget = problem->options ? problem->options->sm_budget : 0;
   if (range == RANGE_PARTS) choice_set_own(choice, "least", problem->gpu->model->attention_part_keys);
-  if (range > RANGE_BOUNDED) choice_set_own(choice, "sms", budget ? budget : problem->gpu->sm_count);
+  if (!one) choice_set_own(choice, "sms", budget ? budget : problem->gpu->sm_count);
   const char *const names[] = {
       [RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",    [RANGE_PAIR] = "_pairs",
       [RANGE_EVEN] = "",        [RANGE_LONG] = "_long",       [RANGE_ANY] = "_any"};
@@ -232,11 +249,12 @@ static const Symbolic *is_few(const Problem *problem)
   unsigned budget = problem->options ? problem->options->sm_budget : 0,
            sms = budget ? budget : problem->gpu->sm_count;
   const Symbolic *matrices = symbolic_mul(arena, attention->batches, attention->heads),
-                 *down = symbolic_ceil_div(arena, attention->rows, symbolic_constant(arena, 2 * FEW_ROWS));
+                 *down = symbolic_ceil_div(arena, attention->rows,
+                                           symbolic_constant(arena, 2 * ATTENTION_FEW_ROWS));
   const Symbolic *idle = symbolic_binary(arena, SYMBOLIC_LE, symbolic_mul(arena, matrices, down),
                                          symbolic_constant(arena, sms / 2));
   const Symbolic *one =
-      symbolic_binary(arena, SYMBOLIC_LE, attention->rows, symbolic_constant(arena, FEW_ROWS));
+      symbolic_binary(arena, SYMBOLIC_LE, attention->rows, symbolic_constant(arena, ATTENTION_FEW_ROWS));
   return symbolic_binary(arena, SYMBOLIC_OR, one, idle);
 }
 
@@ -256,7 +274,7 @@ static const Symbolic *has_pairs(const Problem *problem)
 {
   Arena *arena = problem->arena;
   const Symbolic *rows = attention_of(problem->op)->rows;
-  const Symbolic *tiles = symbolic_ceil_div(arena, rows, symbolic_constant(arena, 2 * FEW_ROWS));
+  const Symbolic *tiles = symbolic_ceil_div(arena, rows, symbolic_constant(arena, 2 * ATTENTION_FEW_ROWS));
   const Symbolic *even = symbolic_binary(
       arena, SYMBOLIC_EQ, symbolic_binary(arena, SYMBOLIC_MOD, tiles, symbolic_constant(arena, 2)),
       symbolic_constant(arena, 0));
@@ -270,8 +288,9 @@ static const Symbolic *are_short(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
   Arena *arena = problem->arena;
-  return symbolic_binary(arena, SYMBOLIC_LE, attention->rows,
-                         symbolic_mul(arena, attention->batches, symbolic_constant(arena, FEW_ROWS)));
+  return symbolic_binary(
+      arena, SYMBOLIC_LE, attention->rows,
+      symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
 }
 
 /* When a variant of the range is wanted; NULL: always. */
@@ -292,21 +311,22 @@ static bool require_parts(const Problem *problem, Choice *choice)
 {
   const FusedAttention *attention = attention_of(problem->op);
   const Symbolic *heads = symbolic_mul(problem->arena, attention->batches, attention->heads);
-  bool alike =
-      symbolic_same(attention->rows, attention->keys) && choose_maximum(problem, attention->rows) > FEW_ROWS;
-  return !alike && choose_require_at_most(problem, choice, attention->rows, FEW_ROWS) &&
+  bool alike = symbolic_same(attention->rows, attention->keys) &&
+               choose_maximum(problem, attention->rows) > ATTENTION_FEW_ROWS;
+  return !alike && choose_require_at_most(problem, choice, attention->rows, ATTENTION_FEW_ROWS) &&
          choose_require_at_most(problem, choice, heads, problem->gpu->sm_count / 2) &&
          choose_require_at_least(problem, choice, attention->keys,
                                  problem->gpu->model->attention_part_keys + 1);
 }
 
-/* Few rows of which it is loaded how many keys they see. */
+/* Few rows of which it is loaded how many keys they see, or whose heads no other template takes. */
 static bool require_bounded(const Problem *problem, Choice *choice)
 {
   const FusedAttention *attention = attention_of(problem->op);
+  if (is_wide(problem)) return choose_require_at_most(problem, choice, attention->rows, ATTENTION_FEW_ROWS);
   for (unsigned i = 0; i < attention->n_bounds; i++)
     if (attention_bound_ends(&attention->bounds[i]))
-      return choose_require_at_most(problem, choice, attention->rows, FEW_ROWS);
+      return choose_require_at_most(problem, choice, attention->rows, ATTENTION_FEW_ROWS);
   return false;
 }
 
@@ -315,12 +335,23 @@ static bool require_bounded(const Problem *problem, Choice *choice)
 static bool require_room(const Problem *problem, Choice *choice, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
-  int64_t rows = choice_int(choice, "rows", FEW_ROWS), places = choice_int(choice, "places", 0);
-  if (range > RANGE_BOUNDED) return true;
-  if (rows < FEW_ROWS && !choose_require_at_most(problem, choice, attention->rows, rows)) return false;
+  int64_t rows = choice_int(choice, "rows", ATTENTION_FEW_ROWS),
+          places = choice_int(choice, "places", 0) / choice_int(choice, "columns", 1);
+  if (!is_one_tile(problem, range)) return true;
+  if (rows < ATTENTION_FEW_ROWS && !choose_require_at_most(problem, choice, attention->rows, rows))
+    return false;
   if (range != RANGE_PARTS || places >= problem->gpu->sm_count / 2) return true;
   const Symbolic *heads = symbolic_mul(problem->arena, attention->batches, attention->heads);
   return choose_require_at_most(problem, choice, heads, places);
+}
+
+/* The rows are one tile, whatever they are. */
+static bool require_few(const Problem *problem, Choice *choice, const char **why)
+{
+  bool few = choose_require_at_most(problem, choice, attention_of(problem->op)->rows, ATTENTION_FEW_ROWS);
+  if (few && !choice->guard) return true;
+  *why = "heads of so many elements take few rows: at most " G_STRINGIFY(ATTENTION_FEW_ROWS) ", known to be";
+  return false;
 }
 
 /* *why: if there is no tile. true: no variant of another range is needed any more. */
@@ -328,18 +359,22 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
   const Problem *problem = chooser->problem;
   if (range == RANGE_PAIR && !may_pair(problem)) return false;
+  bool between = range > RANGE_BOUNDED && range < RANGE_ANY;
+  if (between && is_one_tile(problem, range)) return false;
   if (range <= RANGE_BOUNDED && attention_of(problem->op)->sequences.packed)
     return false; /* rows are of several sequences */
   const Symbolic *condition = condition_of(problem, range);
-  Choice *choice = choose_open(chooser, template_of(range));
+  Choice *choice = choose_open(chooser, template_of(problem, range));
   if (condition && !choose_require(problem, choice, condition)) return false;
   if (range == RANGE_PARTS && !require_parts(problem, choice)) return false;
   if (range == RANGE_BOUNDED && !require_bounded(problem, choice)) return false;
+  if (range > RANGE_BOUNDED && is_one_tile(problem, range) && !require_few(problem, choice, why))
+    return false;
   bool all = !choice->guard;
   if (range != RANGE_ANY && !require_vectors(problem, choice)) return false;
   g_autofree int64_t *values = fact_values(problem, range);
   AttentionTrial trial = {problem, choice, range, set_tile, why, false};
-  if (!attention_pick(&trial, template_of(range), values)) return false;
+  if (!attention_pick(&trial, template_of(problem, range), values)) return false;
   if (!require_room(problem, choice, range)) return false;
   chooser->n++;
   return all;

@@ -7,10 +7,10 @@
 const char *attention_refuse(const Problem *problem);
 /* Columns of a tile: whole steps of products; where some are added, rows that swizzle. What is added is zero. */
 int64_t attention_tile_width(NumberType type, int64_t width);
-/* What all templates of attention are told of operands: type, elements of heads of keys and of values and of their tiles, and whether rows see
- * the keys up to their own. */
+/* What all templates of attention are told of operands: type, elements of heads of keys and of values and of their tiles, of which
+ * `columns` are as wide as values, and whether rows see the keys up to their own. */
 void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth, const Symbolic *width,
-                         bool causal);
+                         int64_t columns, bool causal);
 /* Clocks of the tensor cores in a second. */
 double attention_clock(const Gpu *gpu);
 /* Do the passes let the tile be? Sums that are alive twice, before and behind their scaling, may be too many: then all

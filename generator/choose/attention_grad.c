@@ -37,7 +37,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(grad->type));
   candidate_carry(tile, choice, NULL, NULL);
-  attention_set_heads(choice, grad->type, grad->depth, grad->width, grad->causal);
+  attention_set_heads(choice, grad->type, grad->depth, grad->width, 1, grad->causal);
   choice_set_int(choice, "window", attention_grad_lowest(grad) != NULL);
   choice_set_float(choice, "factor", grad->factor);
   if (!grad->of_rows) {

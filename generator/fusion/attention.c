@@ -183,9 +183,11 @@ static GraphNode *alone(const AttentionPattern *at, const GraphTensor *tensor)
   return own ? node : NULL;
 }
 
-static bool is_number_of_matrix(const GraphTensor *tensor)
+/* One number for each of the scores' matrices, by an elementwise node. */
+static bool is_number_of_matrix(const AttentionPattern *at, const GraphNode *node)
 {
-  bool one = !fuser_is_view(tensor);
+  const GraphTensor *tensor = node->outputs[0];
+  bool one = node->op->class_ == OPERATOR_ELEMENTWISE && !fuser_is_view(tensor) && !is_step(at, node);
   for (unsigned d = 0; one && d < tensor->rank && d < 2; d++)
     one = symbolic_equals(tensor->shape[tensor->rank - 1 - d], 1);
   return one;
@@ -196,12 +198,28 @@ static void take_numbers(AttentionPattern *at)
 {
   for (unsigned i = at->fuser->live->len; i > 0; i--) { /* readers first */
     GraphNode *node = at->fuser->live->pdata[i - 1];
-    if (node->op->class_ != OPERATOR_ELEMENTWISE || !is_number_of_matrix(node->outputs[0])) continue;
+    if (!is_number_of_matrix(at, node)) continue;
     const GPtrArray *readers = at->readers[node->outputs[0]->index];
     bool taken = alone(at, node->outputs[0]) == node && readers->pdata[0] != at->second &&
                  readers->pdata[0] != at->first && g_hash_table_contains(at->inside, readers->pdata[0]);
     if (taken) g_hash_table_add(at->inside, node);
+    at->numbers |= taken;
   }
+}
+
+static void drop_numbers(AttentionPattern *at)
+{
+  for (unsigned i = 0; i < at->fuser->live->len; i++) {
+    GraphNode *node = at->fuser->live->pdata[i];
+    if (is_number_of_matrix(at, node)) g_hash_table_remove(at->inside, node);
+  }
+}
+
+static void judge_again(AttentionPattern *at, Group **group, ProgramVerdict *verdict)
+{
+  g_ptr_array_unref((*group)->nodes);
+  *group = group_of(at);
+  *verdict = fuser_judge(at->fuser, *group, at->second->outputs[0], false);
 }
 
 /* Who gathers pages that the tensor shows; or NULL. */
@@ -248,12 +266,16 @@ static void take_widened(AttentionPattern *at)
     if (wideners[i]) g_hash_table_add(at->inside, wideners[i]);
 }
 
-/* The group as it is, or without what widens its operands where the family does not take these. */
+/* The group as it is, or without numbers of heads, or what widens its operands, where the family does not take these. */
 static ProgramVerdict judge(AttentionPattern *at, Group **group)
 {
   const GraphTensor *result = at->second->outputs[0];
   const GraphNode *const products[] = {at->first, at->second};
   ProgramVerdict verdict = fuser_judge(at->fuser, *group, result, false);
+  if (!verdict.taken && at->numbers) {
+    drop_numbers(at);
+    judge_again(at, group, &verdict);
+  }
   if (verdict.taken || !at->widened) return verdict;
   fuser_note(at->fuser, "keys and values of `%s` are widened first: %s", result->name, verdict.why);
   for (unsigned i = 0; i < G_N_ELEMENTS(products); i++) {
@@ -261,9 +283,8 @@ static ProgramVerdict judge(AttentionPattern *at, Group **group)
     if (widener) g_hash_table_remove(at->inside, widener);
   }
   at->widened = false;
-  g_ptr_array_unref((*group)->nodes);
-  *group = group_of(at);
-  return fuser_judge(at->fuser, *group, result, false);
+  judge_again(at, group, &verdict);
+  return verdict;
 }
 
 /* Keys and values that are gathered page by page: nobody has to write them down, if the family takes it so. */

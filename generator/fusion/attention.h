@@ -10,6 +10,7 @@ typedef struct AttentionPattern {
   GraphNode *softmax, *first, *second;
   GraphNode *sum;  /* the log-sum-exp of the same scores, which anybody may read; NULL: nobody asks for it */
   bool widened;    /* keys and values are widened from 8 bits inside */
+  bool numbers;    /* numbers of batches and heads are computed inside */
   const char *why; /* what keeps it from being one kernel */
   void (*visit)(struct AttentionPattern *at);
 } AttentionPattern;

@@ -332,6 +332,23 @@ static IrExpr *own_rows(StepScope *scope, IrExpr *end)
   return emit(scope, OP_LT, NUMBER_BOOL, place->rows, 1, number, end);
 }
 
+/* Do several blocks share a head's columns? */
+static bool shares_columns(const StepScope *scope)
+{
+  return choice_int(scope->build->choice, "columns", 1) > 1;
+}
+
+/* Where the block with the first ones alone comes. */
+static IrBuilder in_first_columns(StepScope *scope)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *first = ir_binary(module, OPERATOR_EQ, place->at[ATTENTION_COLUMN], ir_int(module, 0));
+  IrBuilder builder = ir_builder_at_end(ir_region_add(ir_emit(&scope->builder, OP_IF, 1, first)));
+  builder.mark = scope->builder.mark;
+  return builder;
+}
+
 /* Steps and stores, in a region if there is one. */
 static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
 {
@@ -344,7 +361,11 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
     IrValue *tensor = scope->tensors[op->n_inputs + i];
     int64_t extent[2];
     IrExpr *value = scope_stored(scope, i, scope_operand(scope, &op->outputs[i].value));
-    IrOp *store = ir_emit(&scope->builder, OP_STORE, 2, corner(scope, tensor, extent, true), value);
+    IrExpr *to = corner(scope, tensor, extent, true);
+    IrBuilder builder = scope->builder;
+    if (shares_columns(scope) && symbolic_equals(op->outputs[i].strides[ATTENTION_COLUMN], 0))
+      builder = in_first_columns(scope); /* all who share a head know it */
+    IrOp *store = ir_emit(&builder, OP_STORE, 2, to, value);
     if (own) ir_attribute_set(store, ATTR_WHERE, own);
   }
   if (region) scope->builder = outer;
@@ -375,6 +396,9 @@ static bool write_epilogue(KernelBuild *build)
   scope.second_anchor = add_tile(&scope, "result", place.rows, place.columns);
   scope.third_anchor = add_tile(&scope, "lse", place.rows, 1);
   add_place(&scope, &place, false);
+  if (shares_columns(&scope))
+    place.at[ATTENTION_COLUMN] =
+        ir_value(build->module, ir_parameter_new(scope.function, "column", ir_scalar(NUMBER_S32)));
   IrExpr *end = attention_of(build->op)->sequences.packed
                     ? ir_value(build->module, ir_parameter_new(scope.function, "end", ir_scalar(NUMBER_S32)))
                     : NULL;
@@ -529,6 +553,7 @@ static void bind_parts(KernelBuild *build)
           least = choice_int(choice, "least", 1);
   bool divided = choice_int(choice, "divided", 0);
   if (!places) return;
+  places /= choice_int(choice, "columns", 1);
   const Symbolic *parts = attention_parts(attention_of(build->op), build->expressions, places, most, least);
   kernel_bind_dim(build, "PARTS", divided ? parts : symbolic_constant(build->expressions, 1));
 }

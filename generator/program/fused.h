@@ -36,12 +36,12 @@ typedef struct FusedInput {
 } FusedInput;
 
 typedef enum {
-  OPERAND_ABSENT,    /* an optional input that was not given */
-  OPERAND_INPUT,     /* inputs[index], element at the iteration point */
-  OPERAND_STEP,      /* result of steps[index], index < own index */
-  OPERAND_ANCHOR,    /* the anchor's value at the iteration point: accumulator (index: of a dual product's
+  OPERAND_ABSENT, /* an optional input that was not given */
+  OPERAND_INPUT,  /* inputs[index], element at the iteration point */
+  OPERAND_STEP,   /* result of steps[index], index < own index */
+  OPERAND_ANCHOR, /* the anchor's value at the iteration point: accumulator (index: of a dual product's
                         two), normalised or reduced value */
-  OPERAND_INDEX,     /* ELEMENTWISE: the binding's values[index], which follows from where the point lies */
+  OPERAND_INDEX, /* what follows from where a point or a score lies: values[index], indices[index] of the binding */
   OPERAND_IMMEDIATE, /* `immediate`, already rounded to `type` */
   OPERAND_REDUCED,   /* row programs: result `index` of all that their reductions have, in order */
 } FusedOperandKind;

@@ -613,13 +613,38 @@ static void drop_dim(Space *space, unsigned at)
   space->rank--;
 }
 
-/* One query a head: heads that share keys and values become the rows, so that these are read once for all of them. */
-static bool take_heads_as_rows(Attention *at, Space *space, unsigned last)
+/* How many of n heads go into rows of a tile: all, or, of more than its rows, the most that divide them. */
+static int64_t heads_of_tile(int64_t n)
 {
+  int64_t rows = MIN(n, ATTENTION_FEW_ROWS);
+  while (n % rows)
+    rows--;
+  return 2 * rows > ATTENTION_FEW_ROWS ? rows : n;
+}
+
+/* One query a head: heads that share keys and values become the rows, so that these are read once for all of them, or for as many of them as
+ * are a tile. *left: dims still say how many such there are. */
+static bool take_heads_as_rows(Attention *at, Space *space, unsigned last, bool *left)
+{
+  Arena *arena = at->program->arena;
+  int64_t heads = 0;
   if (!symbolic_equals(space->dims[last + 1], 1) || !limits_are_shared(at, space, last) || !bound_keys(at))
     return false;
+  bool known = symbolic_is_constant(space->dims[last], &heads) && heads > 0;
+  int64_t rows = known ? heads_of_tile(heads) : heads;
+  *left = rows < heads;
+  if (*left) {
+    const Symbolic *tile = symbolic_constant(arena, rows);
+    space->dims[last] = symbolic_constant(arena, heads / rows);
+    space->dims[last + 1] = tile;
+    for (unsigned i = 0; i < space->n_operands; i++) {
+      space->strides[last + 1][i] = space->strides[last][i];
+      space->strides[last][i] = symbolic_mul(arena, space->strides[last][i], tile);
+    }
+    return true;
+  }
   drop_dim(space, last + 1);
-  if (last == 1) space_insert(at->program->arena, space, 1);
+  if (last == 1) space_insert(arena, space, 1);
   return true;
 }
 
@@ -635,7 +660,8 @@ static bool settle_heads(Attention *at, Space *space, unsigned n)
   bool shared = symbolic_equals(space->strides[last][k], 0) && symbolic_equals(space->strides[last][v], 0) &&
                 !symbolic_equals(space->dims[last], 1);
   bound->group = symbolic_constant(arena, 1);
-  if (shared && !packed && last <= 2 && take_heads_as_rows(at, space, last)) return true;
+  bool left = false;
+  if (shared && !packed && last <= 2 && take_heads_as_rows(at, space, last, &left) && !left) return true;
   if (shared) bound->group = space->dims[last];
   if (n > 2) {
     if (n != 3 || !shared || !others_continue(at, space, 1))

@@ -35,15 +35,26 @@ static bool condition_holds(Machine *m, Agent *agent, const Step *step)
   return known ? value != 0 : agent->rounds[step->index] % 2;
 }
 
+/* Where an inner loop's iterations count from: parts of one follow one another, and what begins at a number follows iterations that
+ * stand alone. */
+static int64_t walk_on(Agent *agent, const Step *step, int64_t low, int64_t high)
+{
+  bool follows = step->index > agent->walk.step && low == agent->walk.end;
+  bool number = step->scalar[0]->kind == SCALAR_INT;
+  agent->walk.begin = number ? 0 : follows ? agent->walk.begin : low;
+  agent->walk.end = MAX(low, high);
+  agent->walk.step = step->index;
+  return agent->walk.begin;
+}
+
 static void execute_for(Machine *m, Agent *agent, const Step *step)
 {
   int64_t low = evaluate_uniform(m, agent, step->scalar[0], 0), first;
   int64_t high = evaluate_uniform(m, agent, step->scalar[1], low + 2);
   int64_t by = evaluate_uniform(m, agent, step->scalar[2], 1);
   if (program_may_cut(m->program, step, &first)) high = MIN(high, first + m->scenario->turns * by);
-  if (m->scenario->partials &&
-      program_is_inner_loop(step)) { /* what begins at a number follows iterations that stand alone */
-    int64_t begin = step->scalar[0]->kind == SCALAR_INT ? 0 : low;
+  if (m->scenario->partials && program_is_inner_loop(step)) {
+    int64_t begin = walk_on(agent, step, low, high);
     high = MIN(high, begin + m->scenario->turns * by);
   }
   if (low >= high || by < 1) {

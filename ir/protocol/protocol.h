@@ -261,6 +261,10 @@ typedef struct Agent {
   int64_t *values;
   bool *known;
   unsigned *rounds; /* by step: times run */
+  struct {
+    unsigned step;
+    int64_t begin, end;
+  } walk; /* the last inner loop and where it, or the one that it goes on from, begins; as if nothing were cut */
   Tick *clock, *fence_clock;
   unsigned operations, product_fence;
   const struct Barrier *product_barrier; /* at which its products arrive, or NULL */

@@ -203,6 +203,7 @@ enum {
 
 static void put_attribute(GByteArray *node, const OperatorAttribute *row, const GraphAttribute *attribute)
 {
+  if (row->kind == ATTRIBUTE_GRAPH) return; /* of functions alone, which reading has expanded */
   GByteArray *to = g_byte_array_new();
   int64_t type = 0;
   put_text(to, ONNX_NUMBER_Attribute_name, row->name);
@@ -238,6 +239,7 @@ static void put_attribute(GByteArray *node, const OperatorAttribute *row, const 
       put_text(to, ONNX_NUMBER_Attribute_strings, attribute->texts[i]);
     type = ATTRIBUTE_TYPE_STRINGS;
     break;
+  case ATTRIBUTE_GRAPH: break;
   }
   put_integer(to, ONNX_NUMBER_Attribute_type, type);
   put_message(node, ONNX_NUMBER_Node_attribute, to);
@@ -277,7 +279,8 @@ static bool has_default(const OperatorAttribute *row, const GraphAttribute *attr
   case ATTRIBUTE_STRING: return !g_strcmp0(attribute->text, row->text);
   case ATTRIBUTE_INTS:
   case ATTRIBUTE_FLOATS:
-  case ATTRIBUTE_STRINGS: break;
+  case ATTRIBUTE_STRINGS:
+  case ATTRIBUTE_GRAPH: break;
   }
   return false;
 }

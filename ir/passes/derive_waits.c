@@ -182,6 +182,32 @@ static void wait_copies(Waits *waits, IrRegion *region)
   }
 }
 
+/* May copies be in flight behind the region, if they are, or are not, in front of it? Loops and conditions need not run. */
+static bool leaves_copies(const IrRegion *region, bool before)
+{
+  bool left = before;
+  int64_t pending;
+  for (const IrOp *op = region->first; op; op = op->next) {
+    left |= ir_is_grouped_copy(op);
+    if (op->code == OP_WAIT_GROUP && op->operands[0]->kind == EXPR_NAME &&
+        !strcmp(op->operands[0]->name, "copies") &&
+        ir_expr_is_int(ir_attribute_value(op, ATTR_PENDING), &pending) && pending == 0)
+      left = false;
+    for (unsigned i = 0; i < op->n_regions; i++)
+      left |= leaves_copies(op->regions[i], left);
+  }
+  return left;
+}
+
+/* Shared memory lives as long as what is copied there: copies that nobody has come to read are waited for, too. */
+static void drain_copies(Waits *waits, IrOp *role)
+{
+  if (!leaves_copies(role->regions[0], false)) return;
+  IrBuilder builder = ir_builder_at_end(role->regions[0]);
+  builder.mark = role->mark;
+  emit_group(waits, &builder, OP_WAIT_GROUP, "copies", 0);
+}
+
 /* ---- warpgroup MMAs ---- */
 
 static bool mentions(const IrExpr *expr, const IrValue *value)
@@ -715,6 +741,8 @@ bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **
   slot_waits(kernel);
   turns_of_products(kernel, context);
   visit_regions(&waits, kernel->body);
+  for (IrOp *op = kernel->body->first; op; op = op->next)
+    if (op->code == OP_ROLE) drain_copies(&waits, op);
   drain_rings(&waits, kernel);
   return true;
 }

@@ -575,6 +575,17 @@ def at_hand(M, N, K):
     return Case("at_hand", [M, N, K], 3, {"A": a, "B": b, "D": empty("f32", M, N)}, ["D"], {"D": D})
 
 
+def ended(lengths, S, T):
+    Z = len(lengths)
+    a, b, w = operand(Z, S, 64), operand(Z, T, 64), [random.gauss(0, 1) for _ in range(Z * T)]
+    A, B, P = rows(rows(wide(a[2]), 64), S), rows(rows(wide(b[2]), 64), T), []
+    for z, length in enumerate(lengths):
+        P += [[dot(A[z][i], B[z][j]) + w[z * T + j] if j < length and i - 40 <= j <= i else None for j in range(T)] for i in range(S)]
+    best = [max([v for v in row if v is not None], default=-1e30) for row in P]
+    tensors = {"A": a, "B": b, "lengths": ("s32", [Z], lengths), "W": ("f32", [Z, T], w), "O": empty("f32", Z, S, 1), "P": empty("bf16", Z, S, T)}
+    return Case("ended", [Z, S, T], 3, tensors, ["O", "P"], {"O": best, "P": flat(P)}, 2 ** -6)
+
+
 def roles():
     return [state(2, 72), backward(68), turned_operand(68), second_operand(65, 72, 72), own_slot(70), powers(65, 3),
             worklist(130, 72, 200, [(1, 0, 0, 2), (0, 1, 2, 4), (0, 0, 1, 1), (9, 9, 9, 9)], 3), varlen([0, 3, 3, 70], 2),
@@ -586,7 +597,7 @@ def roles():
             unlike_blocks(150, 36, 168, [5, 0, 9]),
             places(2, 100, 72, 40, [(0, 0, 0), (1, 1, 1), (0, 0, 2), (2, 0, 0), (1, 2, 0), (5, 3, 9)]), picked_rows(5, 520, [3, 9, 0, 5]),
             three_takes(65, 40, 136), gated(130, 34, 200, [1, 0, 1, 1]), left_inside(65, 40, 72, [0, 0, 0, 1, 0]), spans([3, 3, 70], [64, 128, 0], 40, 136),
-            gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130), at_hand(65, 66, 328)]
+            gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130), at_hand(65, 66, 328), ended([3, 0, 70], 66, 70)]
 
 
 def cases():

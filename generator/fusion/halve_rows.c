@@ -417,7 +417,8 @@ void fusion_halve_rows(Fuser *fuser)
   for (unsigned i = 0; i < all->len; i++) {
     const GraphNode *node = all->pdata[i];
     if (!node->n_inputs || half_given(node) < 0) continue;
-    bool stays = g_ptr_array_find(fuser->live, node, NULL); /* of all nodes it would take the square of them */
+    /* The list is walked last: for every node it would take the square of their number. */
+    bool stays = g_ptr_array_find(fuser->live, node, NULL);
     if (!stays || !is_wanted(&at, node->inputs[0])) continue;
     halve(&at, node->inputs[0]);
     g_free(at.producers);

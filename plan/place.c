@@ -31,7 +31,7 @@ typedef struct {
   PlanTensor *tensor;
   const Symbolic *bytes; /* rounded up to WORKSPACE_ALIGN */
   int64_t size, at;      /* in numbers */
-  uint8_t *users;        /* bits of launches that are given it */
+  GArray *users;         /* unsigned: launches that are given it; few, however many there are */
   uint8_t *before;       /* bits of launches that end before each of its users begins */
   bool alone;            /* meets all */
   Sums begin;
@@ -112,10 +112,13 @@ static void set_bit(uint8_t *set, unsigned i)
   set[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
-static bool is_subset(const Placing *p, const uint8_t *part, const uint8_t *whole)
+/* Does every launch of the one end before any of the other begins? */
+static bool stands_before(const Block *a, const Block *b)
 {
-  for (size_t i = 0; i < p->words; i++)
-    if (part[i] & ~whole[i]) return false;
+  for (unsigned i = 0; i < a->users->len; i++) {
+    unsigned user = g_array_index(a->users, unsigned, i);
+    if (!(b->before[user / 8] >> user % 8 & 1)) return false;
+  }
   return true;
 }
 
@@ -139,8 +142,11 @@ static void note_times(const Placing *p, Block *block, const PlanLaunch *launch)
 {
   const PlanRepeat *repeat = plan_repeat_of(p->plan, launch->index);
   unsigned first = repeat ? repeat->first : launch->index, n = repeat ? repeat->n : 1;
+  unsigned len = block->users->len;
+  if (len && g_array_index(block->users, unsigned, len - 1) == first + n - 1)
+    return; /* another variant's argument */
   for (unsigned i = first; i < first + n; i++) {
-    set_bit(block->users, i);
+    g_array_append_val(block->users, i);
     for (size_t byte = 0; byte < p->words; byte++)
       block->before[byte] &= p->ancestors[i][byte];
   }
@@ -160,10 +166,9 @@ static void note_user(const Placing *p, const unsigned *block_of, const PlanLaun
 }
 
 /* May both hold something at one time? */
-static bool meet(const Placing *p, const Block *a, const Block *b)
+static bool meet(const Block *a, const Block *b)
 {
-  if (a->alone || b->alone) return true;
-  return !is_subset(p, a->users, b->before) && !is_subset(p, b->users, a->before);
+  return a->alone || b->alone || (!stands_before(a, b) && !stands_before(b, a));
 }
 
 /* ---- Numbers ---- */
@@ -188,7 +193,7 @@ static int64_t find_gap(const Placing *p, const Block *block, unsigned placed)
   int64_t end = 0, best = -1, least = INT64_MAX;
   for (unsigned i = 0; i < placed; i++) {
     const Block *other = &p->blocks[i];
-    if (!meet(p, block, other)) continue;
+    if (!meet(block, other)) continue;
     int64_t gap = other->at - end;
     if (gap >= block->size && gap < least) {
       least = gap;
@@ -283,9 +288,9 @@ static Sums end_below(Placing *p, const Block *block, unsigned n)
   g_autoptr(GPtrArray) counted = g_ptr_array_new();
   for (unsigned i = n; i-- > 0;) {
     Block *below = &p->blocks[i];
-    bool covered = block && !meet(p, block, below);
+    bool covered = block && !meet(block, below);
     for (unsigned j = 0; j < counted->len && !covered; j++)
-      covered = meet(p, counted->pdata[j], below);
+      covered = meet(counted->pdata[j], below);
     if (covered) continue;
     g_ptr_array_add(counted, below);
     for (unsigned j = 0; j < below->begin.n; j++)
@@ -319,8 +324,10 @@ static void open_blocks(Placing *p)
     if (tensor->kind != PLAN_WORKSPACE) continue;
     block_of[i] = p->n;
     Block *block = &p->blocks[p->n++];
-    *block =
-        (Block){.tensor = tensor, .alone = true, .users = g_malloc0(p->words), .before = g_malloc(p->words)};
+    *block = (Block){.tensor = tensor,
+                     .alone = true,
+                     .users = g_array_new(FALSE, FALSE, sizeof(unsigned)),
+                     .before = g_malloc(p->words)};
     memset(block->before, 0xff, p->words);
     block->bytes = symbolic_mul(arena, align, symbolic_ceil_div(arena, span_bytes(plan, tensor), align));
     block->size = likely_size(plan, block->bytes);
@@ -347,7 +354,7 @@ void plan_place_workspace(Plan *plan)
     g_free(p.ancestors[i]);
   g_free(p.ancestors);
   for (unsigned i = 0; i < p.n; i++) {
-    g_free(blocks[i].users);
+    g_array_unref(blocks[i].users);
     g_free(blocks[i].before);
   }
 }

@@ -28,7 +28,9 @@ static void apply_facts(KernelBuild *build, IrDim *dim, const Symbolic *expressi
     if (assumption->multiple > 1) multiple = common_multiple(MAX(multiple, 1), assumption->multiple);
     if (assumption->maximum > 0) most = MIN(most, assumption->maximum);
   }
-  dim->multiple = multiple > 1 ? multiple : 0;
+  /* A number that is known is its own multiple and maximum, 1 too: a maximum of 1 alone is nothing's as well. */
+  bool is_one = least == 1 && most == 1;
+  dim->multiple = multiple > 1 || is_one ? multiple : 0;
   dim->maximum =
       most < SYMBOLIC_DIMENSION_MAX ? MAX(most, 1) : 0; /* 0 says that nobody knows: of nothing it is 1 */
 }

@@ -38,7 +38,7 @@ static void open_row(Rows *rows)
 {
   const IrDim *dim = rows->row->kind == EXPR_DIM ? ir_dim_find(rows->kernel, rows->row->name) : NULL;
   if (!dim) rows->width = rows->row->integer;
-  if (dim && dim->maximum && MAX(dim->multiple, 1) == dim->maximum)
+  if (dim && dim->maximum && dim->multiple == dim->maximum)
     rows->width = dim->maximum; /* a row is not empty */
   rows->columns = rows->width ? ir_int(rows->module, rows->width) : ir_dim(rows->module, rows->row->name);
   ir_region_visit(rows->tiles->regions[0], note_every, rows->every);

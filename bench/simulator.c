@@ -55,7 +55,7 @@ static bool run_once(const Case *c, const Mode *mode, Measurement *best, GError 
   g_autoptr(CompileResult) compiled = gpu ? generator_compile(graph, gpu, &compile, error) : NULL;
   g_autoptr(Execution) execution = compiled ? execution_new(compiled, gpu, NULL, 0, error) : NULL;
   g_autoptr(RunData) data = execution ? run_data_new(graph, NULL, 0, error) : NULL;
-  if (!data || !run_data_put_inputs(data, execution, error)) return false;
+  if (!data || !run_data_put_inputs(data, graph, execution, error)) return false;
   SimOptions options;
   sim_options_default(&options);
   options.strict = true;

@@ -251,14 +251,15 @@ static void take_counts(Job *job, const ExecutionFaults *faults)
   }
 }
 
-static bool simulate(Job *job, const Graph *graph, Execution *x, Arena *arena, GError **error)
+static bool simulate(Job *job, const Graph *graph, const Graph *compiled, Execution *x, Arena *arena,
+                     GError **error)
 {
   const CatalogSimulation *simulation = job->subject->whole->simulation;
   SimOptions options = simulation->options;
   options.jobs = 1;
   options.strict = true; /* these are our own kernels */
   g_autoptr(RunData) data = run_data_new(graph, NULL, options.seed, error);
-  if (!data || !run_data_put_inputs(data, x, error)) return false;
+  if (!data || !run_data_put_inputs(data, compiled, x, error)) return false;
   g_autoptr(ExecutionFaults) faults = execution_faults_new();
   if (!execution_simulate(x, &options, faults, error)) return false;
   if (faults->n_errors) {
@@ -280,14 +281,15 @@ static bool try_case(Job *job, Arena *arena, GError **error)
   GraphBinding *bindings = arena_new_array(arena, GraphBinding, plan->n_symbols + 1);
   for (unsigned i = 0; i < plan->n_symbols; i++)
     bindings[i] = (GraphBinding){plan->symbols[i].name, job->tried->symbols[i]};
-  g_autoptr(Graph) graph = graph_read(s->source, bindings, plan->n_symbols, error);
+  g_autoptr(Graph) open = graph_read(s->source, NULL, 0, error);
+  g_autoptr(Graph) graph = open ? graph_read(s->source, bindings, plan->n_symbols, error) : NULL;
   g_autoptr(Execution) x =
       graph ? execution_new(s->compiled, s->gpu, bindings, plan->n_symbols, error) : NULL;
   if (!x) return false;
   for (unsigned i = 0; i < plan->n_tensors; i++)
     if (plan->tensors[i]->kind != PLAN_WORKSPACE)
       x->tensors[i].skew = catalog_tensor_skew(plan->tensors[i], job->tried->skew);
-  return simulate(job, graph, x, arena, error);
+  return simulate(job, graph, open, x, arena, error);
 }
 
 static void run_job(void *memory, void *queue)

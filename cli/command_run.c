@@ -199,6 +199,11 @@ static bool read_graphs(Run *run, GError **error)
   return true;
 }
 
+static const Graph *compiled_graph(const Run *run)
+{
+  return argument_flag(run->arguments, "fixed") ? run->graph : run->plain;
+}
+
 static bool compile(Run *run, GError **error)
 {
   bool fixed = argument_flag(run->arguments, "fixed");
@@ -219,7 +224,7 @@ static bool compile(Run *run, GError **error)
   options.tuned = tuned;
   g_autofree bool *used = g_new0(bool, g_strv_length((char **)options.sets) + 1);
   options.set_used = used;
-  run->compiled = generator_compile(fixed ? run->graph : run->plain, run->gpu, &options, error);
+  run->compiled = generator_compile(compiled_graph(run), run->gpu, &options, error);
   return run->compiled && build_check_sets(options.sets, used, error);
 }
 
@@ -294,7 +299,7 @@ static bool prepare(Run *run, GError **error)
   run->data = run->execution && apply_offsets(run, error) && apply_sharing(run, error)
                   ? run_data_new(run->graph, files, run->seed, error)
                   : NULL;
-  return run->data && run_data_put_inputs(run->data, run->execution, error);
+  return run->data && run_data_put_inputs(run->data, compiled_graph(run), run->execution, error);
 }
 
 /* ---- running ---- */

@@ -170,7 +170,7 @@ static bool run_item(Batch *batch, Item *item, GError **error)
   g_autoptr(Execution) x = prepare(batch, item, &graph, error);
   if (!x) return false;
   g_autoptr(RunData) data = run_data_new(graph, NULL, item->line.seed, error);
-  if (!data || !run_data_put_inputs(data, x, error)) return false;
+  if (!data || !run_data_put_inputs(data, batch->plain, x, error)) return false;
   g_autoptr(ExecutionFaults) faults = execution_faults_new();
   if (!carry_out(batch, item, x, faults, error)) return false;
   bool ok = faults->n_errors == 0;

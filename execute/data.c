@@ -118,36 +118,31 @@ static void put_all(Tensor *const *tensors, GraphTensor *const *names, unsigned 
   }
 }
 
-static Tensor *constant_called(const RunData *data, const char *name, GError **error)
+static bool has_constant(const Graph *graph, const char *name)
 {
-  for (unsigned i = 0; i < data->graph->n_constants; i++)
-    if (!strcmp(data->graph->constants[i]->name, name)) return data->constants[i];
-  error_set(error, ERROR_INTERNAL, NULL, "plan-constant", NULL,
-            "the plan's constant %s is none of the graph's", name);
-  return NULL;
+  for (unsigned i = 0; i < graph->n_constants; i++)
+    if (!strcmp(graph->constants[i]->name, name)) return true;
+  return false;
 }
 
-/* The plan's constants have values; what the compiler made of several is no tensor of the graph. */
-static bool put_stacks(const RunData *data, Execution *execution, GError **error)
+/* The plan's constants that the bound graph has not: what the compiler made of several, and what is folded into a larger constant
+ * where all dimensions are known. */
+static bool put_other_constants(const RunData *data, const Graph *compiled, Execution *execution,
+                                GError **error)
 {
   for (unsigned i = 0; i < execution->plan->n_tensors; i++) {
     const PlanTensor *constant = execution->plan->tensors[i];
-    if (constant->kind != PLAN_CONSTANT) continue;
-    if (!constant->n_stacks && !constant_called(data, constant->name, error)) return false;
-    g_autofree Tensor **parts = g_new0(Tensor *, constant->n_stacks + 1);
-    for (unsigned j = 0; j < constant->n_stacks; j++)
-      if (!(parts[j] = constant_called(data, constant->stacks[j].name, error))) return false;
-    g_autoptr(Tensor) stack =
-        constant->n_stacks ? tensor_stack(constant->name, parts, constant->n_stacks, constant->rank, NULL)
-                           : NULL;
-    if (stack) execution_scatter(execution_tensor(execution, constant->name), stack->data);
+    if (constant->kind != PLAN_CONSTANT || has_constant(data->graph, constant->name)) continue;
+    g_autoptr(Tensor) tensor = evaluate_plan_constant(compiled, constant, error);
+    if (!tensor) return false;
+    execution_scatter(execution_tensor(execution, constant->name), tensor->data);
   }
   return true;
 }
 
-bool run_data_put_inputs(const RunData *data, Execution *execution, GError **error)
+bool run_data_put_inputs(const RunData *data, const Graph *compiled, Execution *execution, GError **error)
 {
-  if (!put_stacks(data, execution, error)) return false;
+  if (!put_other_constants(data, compiled, execution, error)) return false;
   put_all(data->inputs, data->graph->inputs, data->graph->n_inputs, execution);
   put_all(data->constants, data->graph->constants, data->graph->n_constants, execution);
   return true;

@@ -17,9 +17,9 @@ typedef struct RunData {
 RunData *run_data_new(const Graph *graph, GHashTable *files, uint64_t seed, GError **error);
 void run_data_free(RunData *data);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RunData, run_data_free)
-/* Puts inputs and constants where the execution reads them, and takes the outputs from it. False where the plan has a constant that
- * the graph has not: its memory would hold anything. */
-bool run_data_put_inputs(const RunData *data, Execution *execution, GError **error);
+/* Puts inputs and constants where the execution reads them, and takes the outputs from it. compiled: the graph that the plan is of,
+ * dimensions of which may be open; it has the plan's constants. */
+bool run_data_put_inputs(const RunData *data, const Graph *compiled, Execution *execution, GError **error);
 bool run_data_take_outputs(RunData *data, const Execution *execution, GError **error);
 /* The reference's in their place, where nothing was compiled. */
 bool run_data_take_reference(RunData *data, GError **error);

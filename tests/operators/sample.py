@@ -14,23 +14,26 @@ from draws import f32, sample
 run = functools.partial(runs.run, pathlib.Path(sys.argv[1]).resolve(), seed=7)
 
 
-def check(gpu, rows, length, kind="f32", given=None, scale=3.0, open_rows=False, lead=None, **attributes):
-    """given: values of inputs, a list where each row has its own."""
+def check(gpu, rows, length, kind="f32", given=None, scale=3.0, open_rows=False, lead=None, known=(), **attributes):
+    """given: values of inputs, a list where each row has its own; those of `known` are constants."""
     given = given or {}
     types = {"temperature": "f32", "top_k": "s32", "top_p": "f32", "seed": "s64", "offset": "s64"}
     draw = random.Random(rows * 1000 + length)
     values = [f32(round(draw.gauss(0, scale) * 16) / 16 + draw.randrange(4) / 64) if kind == "f32" else round(draw.gauss(0, scale) * 4) / 4 for _ in range(rows * length)]
     lead = lead or [rows]
-    inputs = {"logits": {"type": kind, "shape": [*(["B"] if open_rows else lead), length]}}
+    inputs, constants = {"logits": {"type": kind, "shape": [*(["B"] if open_rows else lead), length]}}, {}
     data = [("logits", kind, [*lead, length], values)]
     for name, value in given.items():
         many = isinstance(value, list)
+        if name in known:
+            constants[name] = {"type": types[name], "shape": [], "data": value}
+            continue
         inputs[name] = {"type": types[name], "shape": (["B"] if open_rows else lead) if many else []}
         data.append((name, types[name], lead if many else [], value if many else [value]))
     node = {"op": "Sample", "domain": "adlgen", "inputs": ["logits", *(name if name in given else "" for name in types)], "outputs": ["token"], "attributes": attributes}
     while not node["inputs"][-1]:
         node["inputs"].pop()
-    graph = {"name": "sample", "inputs": inputs, "nodes": [node], "outputs": ["token"]}
+    graph = {"name": "sample", "inputs": inputs, "constants": constants, "nodes": [node], "outputs": ["token"]}
     _, found = run(graph, gpu, data, dims={"B": rows} if open_rows else None)
     for row, token in enumerate(found["token"]):
         own = {("k" if n == "top_k" else "p" if n == "top_p" else n): (v[row] if isinstance(v, list) else v) for n, v in given.items()}
@@ -79,6 +82,7 @@ for name in ("h100", "a100"):
     check(name, 1, 32768, "bf16", given={"temperature": 0.8, "seed": 4, "top_p": 0.95})
     check(name, 3, 8192, open_rows=True, given={"temperature": 0.9, "seed": [4, 5, 6], "top_k": 40, "top_p": [0.5, 0.99, 1.0]})
     check(name, 2, 31, given={"top_p": 0.0})
+    check(name, 3, 129, open_rows=True, given={"temperature": 1.1, "top_k": 2}, known=["top_k"])
     check(name, 2, 500, given={"temperature": 1.0, "seed": 11}, candidates=7)
     check(name, 0, 64, open_rows=True, given={"temperature": 1.0})
     check(name, 2, 50257, given={"temperature": 1.0, "seed": 12})

@@ -25,7 +25,7 @@ typedef struct Chooser {
 
 unsigned catalog_tensor_skew(const PlanTensor *tensor, unsigned skew)
 {
-  return skew ? MAX(skew, MAX(tensor->align, number_bytes(tensor->type))) : 0;
+  return skew ? MAX(skew, MAX(tensor->align, (unsigned)number_bytes_of(tensor->type, 1))) : 0;
 }
 
 bool catalog_case_launches(const Plan *plan, const CompiledKernel *kernel, const CatalogCase *c)

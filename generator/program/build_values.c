@@ -37,13 +37,22 @@ static ProgramIndex place_along(const ProgramBuilder *at, int axis)
   return (ProgramIndex){index_along(at, axis), begins ? at->begin : PROGRAM_NONE};
 }
 
+/* Of extent 1 there is one place, but for the one row that groups share: whose it is, only its index says. */
+static bool is_still(const ProgramBuilder *at, const Symbolic *extent, int axis)
+{
+  bool shared =
+      axis == at->m && at->begin != PROGRAM_NONE && symbolic_equals(at->program->axes[axis].extent, 1);
+  return symbolic_equals(extent, 1) && !shared;
+}
+
 ProgramAccess program_point_access(const ProgramBuilder *at, const GraphTensor *tensor)
 {
   ProgramAccess access = {.tensor = tensor};
   for (unsigned d = 0; d < tensor->rank; d++) {
     unsigned from_last = tensor->rank - d;
-    bool still = symbolic_equals(tensor->shape[d], 1) || from_last > at->point_rank;
-    access.at[d] = place_along(at, still ? PROGRAM_NONE : at->point[at->point_rank - from_last]);
+    int axis = from_last > at->point_rank ? PROGRAM_NONE : at->point[at->point_rank - from_last];
+    access.at[d] =
+        place_along(at, axis == PROGRAM_NONE || is_still(at, tensor->shape[d], axis) ? PROGRAM_NONE : axis);
   }
   return access;
 }

@@ -107,6 +107,10 @@ def cases():
     yield grouped("ends", [3, 9], 10, 2, 16, 0, transB=1)
     yield grouped("ends", [3, 9], 10, 2, 17, 13)
     yield grouped("counts", [3, 1], 5, 2, 1, 1)
+    yield grouped("ends", [0, 1, 1], 1, 3, 17, 13) # one row of all groups
+    yield grouped("ends", [0, 0], 1, 2, 40, 64, transB=1)
+    yield grouped("index", [1], 1, 3, 40, 64, behind=[("Add", "c"), ("Relu", "")], more={"c": ("bf16", [1, 40])}, transB=1, align=64)
+    yield weighed("index", [2], 1, 3, 31, 64, "s4", 32, align=64, expected=1, behind=[("Add", "c")], more={"c": ("bf16", [31])})
     yield grouped("ends", None, 200, 3, 136, 72, "f16", transB=1)
     yield grouped("counts", None, 40, 3, 48, 128, "e4m3", transB=1)
     yield grouped("ends", None, 200, 3, 136, 72, behind=[("Add", "c"), ("Gelu", "")], more=bias, transB=1)
@@ -140,5 +144,7 @@ def cases():
     yield gated("counts", [3, 31, 32], 32, 3, 64, 128, "e4m3")
 
 
-run_batch(sys.argv[1], [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS
-                        if gpu == "h100" or "e4m3" not in json.dumps(graph) or "DequantizeLinear" in json.dumps(graph)])
+LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS
+         if gpu == "h100" or "e4m3" not in json.dumps(graph) or "DequantizeLinear" in json.dumps(graph)]
+moved = weighed("counts", [7], 7, 1, 20, 64, "u4", 64, zero=True)
+run_batch(sys.argv[1], LINES + [{"label": "moved", "graph": moved, "gpu": "h100", "skew": 2}])

@@ -182,19 +182,19 @@ static void wait_copies(Waits *waits, IrRegion *region)
   }
 }
 
-/* May copies be in flight behind the region, if they are, or are not, in front of it? Loops and conditions need not run. */
-static bool leaves_copies(const IrRegion *region, bool before)
+/* May copies be left behind the region that no op of `code` - a commit, or a wait for all - has come to, if they are, or are
+ * not, in front of it? Loops and conditions need not run. */
+static bool leaves_copies(const IrRegion *region, IrOpcode code, bool before)
 {
   bool left = before;
-  int64_t pending;
+  int64_t pending = 0;
   for (const IrOp *op = region->first; op; op = op->next) {
     left |= ir_is_grouped_copy(op);
-    if (op->code == OP_WAIT_GROUP && op->operands[0]->kind == EXPR_NAME &&
-        !strcmp(op->operands[0]->name, "copies") &&
-        ir_expr_is_int(ir_attribute_value(op, ATTR_PENDING), &pending) && pending == 0)
+    if (op->code == code && op->operands[0]->kind == EXPR_NAME && !strcmp(op->operands[0]->name, "copies") &&
+        (code == OP_COMMIT || ir_expr_is_int(ir_attribute_value(op, ATTR_PENDING), &pending)) && pending == 0)
       left = false;
     for (unsigned i = 0; i < op->n_regions; i++)
-      left |= leaves_copies(op->regions[i], left);
+      left |= leaves_copies(op->regions[i], code, left);
   }
   return left;
 }
@@ -202,9 +202,10 @@ static bool leaves_copies(const IrRegion *region, bool before)
 /* Shared memory lives as long as what is copied there: copies that nobody has come to read are waited for, too. */
 static void drain_copies(Waits *waits, IrOp *role)
 {
-  if (!leaves_copies(role->regions[0], false)) return;
+  if (!leaves_copies(role->regions[0], OP_WAIT_GROUP, false)) return;
   IrBuilder builder = ir_builder_at_end(role->regions[0]);
   builder.mark = role->mark;
+  if (leaves_copies(role->regions[0], OP_COMMIT, false)) emit_group(waits, &builder, OP_COMMIT, "copies", 0);
   emit_group(waits, &builder, OP_WAIT_GROUP, "copies", 0);
 }
 

@@ -100,7 +100,8 @@ static int64_t row_unit(const Rows *rows, int64_t wanted)
 {
   Accesses accesses = {.rows = rows, .vector = MECHANISM_SIZES_MOST, .height = 1, .values = 1};
   ir_region_visit(rows->tiles->regions[0], note_access, &accesses);
-  if (!accesses.of_elements) accesses.vector = 1, accesses.height = accesses.values;
+  if (!accesses.of_elements) accesses.vector = 1;
+  accesses.height = MAX(accesses.height, accesses.values); /* all rows may have the same elements */
   int64_t warps = ir_launch_threads(rows->kernel) / WARP_LANES, vector = accesses.vector, lanes = WARP_LANES;
   while (lanes > 1 && wanted <= lanes / 2 * vector && accesses.height % (2 * WARP_LANES / lanes) == 0)
     lanes /= 2;

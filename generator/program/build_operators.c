@@ -237,7 +237,9 @@ void program_add_product(ProgramBuilder *at, const GraphNode *node)
     double beta = graph_attribute(node, "beta")->number;
     ProgramValue c = beta != 0 ? program_operand(at, node, node->inputs[2]) : none;
     if (beta != 0 && beta != 1)
-      c = part(at, at->anchor, ONNX_Mul, compute, c, program_immediate(beta, NUMBER_F32));
+      c = c.kind == VALUE_IMMEDIATE
+              ? program_immediate(beta * c.immediate, compute) /* numbers alone have no shape */
+              : part(at, at->anchor, ONNX_Mul, compute, c, program_immediate(beta, NUMBER_F32));
     if (beta != 0) value = part(at, at->anchor, ONNX_Add, compute, value, c);
   }
   program_set_value(at, node->outputs[0], value);

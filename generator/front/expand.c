@@ -366,9 +366,12 @@ void expand_open_loop(Expansion *at, const Symbolic *count)
 {
   GraphLoop *loop = arena_new_object(expand_arena(at), GraphLoop);
   loop->count = count;
-  if (at->loop)
+  if (at->loop) {
+    g_autofree char *times = symbolic_text(count);
     expand_refuse(at, ERROR_UNSUPPORTED, 0, "loop", "see docs/graph.md, control flow",
-                  "%s in a loop is not supported: a loop within a loop", at->node->op->name);
+                  "%s of %s times in a loop is not supported: a loop within a loop", at->node->op->name,
+                  times);
+  }
   at->loop = loop;
 }
 

@@ -2,6 +2,7 @@
  * is not reported again. */
 #include "generator/front/expand.h"
 #include "generator/front/infer_private.h"
+#include <math.h>
 #include <string.h>
 
 bool infer_refuse(Inference *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
@@ -115,6 +116,20 @@ static bool one_type(Inference *at, unsigned first, NumberType *type)
   return true;
 }
 
+/* Factors of a product of integers, which kernels multiply as such. */
+static bool check_whole_factors(Inference *at)
+{
+  static const char *const names[] = {"alpha", "beta"};
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+    const GraphAttribute *factor = graph_attribute_find(at->node, names[i]);
+    if (factor && (factor->number != rint(factor->number) || fabs(factor->number) > INT32_MAX))
+      return infer_refuse(at, ERROR_UNSUPPORTED, &factor->mark, "unsupported-attribute",
+                          "Cast the result and Mul it",
+                          "`%s` of a product of integers that is no integer is not supported", names[i]);
+  }
+  return true;
+}
+
 static bool infer_product_type(Inference *at, NumberType *type)
 {
   const NumberType a = at->node->inputs[0]->type, b = at->node->inputs[1]->type;
@@ -127,6 +142,7 @@ static bool infer_product_type(Inference *at, NumberType *type)
     return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "type", "insert a Cast",
                         "%s needs operands of one type: `%s` is %s, `%s` is %s", at->node->op->name,
                         at->node->inputs[0]->name, number_name(a), at->node->inputs[1]->name, number_name(b));
+  if (bytes && !check_whole_factors(at)) return false;
   if (bytes) *type = NUMBER_S32;
   if (floats) *type = NUMBER_F32;
   /* Gemm's C has the result's type; MatMulInteger's zero points those of A and B. */

@@ -104,10 +104,14 @@ void pass_log_report(const char *kernel, const IrPassReport *report, IrModule *m
            ir_print(module));
 }
 
-/* Passes of the graph are counted through: first those of reading. */
+/* Passes of the graph are counted through: first those of reading. Graphs with loops are rewritten part by part. */
 static void report_graph(PassLog *log, unsigned index, const char *pass, char *text)
 {
-  add_dump(log, g_strdup_printf("graph.%02u-%s.txt", index + 1, pass), text);
+  g_autofree char *name = g_strdup_printf("graph.%02u-%s.", index + 1, pass);
+  unsigned part = 1;
+  for (guint i = 0; i < log->dumps->len; i++)
+    part += g_str_has_prefix(((const PassDump *)log->dumps->pdata[i])->file, name);
+  add_dump(log, part > 1 ? g_strdup_printf("%s%u.txt", name, part) : g_strdup_printf("%stxt", name), text);
 }
 
 void pass_log_report_reading(unsigned pass, const Graph *graph, void *data)

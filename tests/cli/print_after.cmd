@@ -182,3 +182,9 @@ graph.03-expand.txt
 h100
 graph.04-expand_zero_points.txt
 graph.05-split_wide.txt
+
+# Of a graph with loops each part is rewritten by itself.
+$ echo '{"inputs": {"v": {"type": "f32", "shape": [4]}, "x": {"type": "f32", "shape": ["T", 4]}}, "nodes": [{"op": "Scan", "inputs": ["v", "x"], "outputs": ["a"], "attributes": {"num_scan_inputs": 1, "body": {"inputs": ["s", "e"], "nodes": [{"op": "Add", "inputs": ["s", "e"], "outputs": ["n"]}], "outputs": ["n"]}}}, {"op": "Tanh", "inputs": ["a"], "outputs": ["y"]}], "outputs": ["y"]}' >loop.json; adlgen compile loop.json --gpu h100 --out loop --emit ptx --print-after make_views >/dev/null; ls loop/h100 | grep graph
+graph.15-make_views.2.txt
+graph.15-make_views.3.txt
+graph.15-make_views.txt

@@ -680,13 +680,9 @@ static void check_thread(Verifier *verifier, const IrOp *op)
 
 static void check_tiles(Verifier *verifier, const IrOp *op)
 {
-  static const IrAttributeKey counts[] = {ATTR_RASTER,  ATTR_CLUSTER_M, ATTR_CLUSTER_N,
-                                          ATTR_SPLIT_K, ATTR_STREAM_K,  ATTR_PINGPONG};
   const IrExpr *name = op->operands[0];
   verify_rows(verifier, op);
-  for (unsigned i = 0; i < G_N_ELEMENTS(counts); i++)
-    if (ir_attribute_int(op, counts[i], 1) < 1)
-      fault(verifier, op, "count", "`%s` counts: 1 is the least", ir_attribute_name(counts[i]));
+  verify_walk(verifier, op);
   if (name->kind != EXPR_SYMBOL && name->kind != EXPR_NAME) return; /* a parameter: known when it is bound */
   const IrFunction *scheduler = ir_function_find(verifier->module, name->name);
   if (scheduler) verify_scheduler(verifier, op, scheduler);

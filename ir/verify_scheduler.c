@@ -1,5 +1,20 @@
-/* The verifier's rules for tile schedulers that are sub-kernels. */
+/* The verifier's rules for walks of tiles, and for tile schedulers that are sub-kernels. */
 #include "ir/verifier.h"
+
+/* How a grid walks tiles that are known at launch. */
+static const IrAttributeKey walks[] = {ATTR_RASTER,  ATTR_CLUSTER_M, ATTR_CLUSTER_N,
+                                       ATTR_SPLIT_K, ATTR_STREAM_K,  ATTR_PINGPONG};
+
+void verify_walk(Verifier *verifier, const IrOp *tiles)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(walks); i++)
+    if (ir_attribute_int(tiles, walks[i], 1) < 1)
+      verify_fault(verifier, &tiles->mark, "count", NULL, "`%s` counts: 1 is the least",
+                   ir_attribute_name(walks[i]));
+  if (ir_attribute_int(tiles, ATTR_STREAM_K, 1) > 1 && !ir_attribute(tiles, ATTR_STEPS))
+    verify_fault(verifier, &tiles->mark, "steps", "such as steps ceil_div(K, 64)",
+                 "`stream_k` divides `steps`, which are missing");
+}
 
 /* A scheduler keeps what stands in front of all it does, and starts as a number. */
 void verify_kept(Verifier *verifier, const IrOp *op)
@@ -14,8 +29,6 @@ void verify_kept(Verifier *verifier, const IrOp *op)
 /* A sub-kernel as scheduler: (index, arguments) -> (whether there is such a tile, coordinates). */
 void verify_scheduler(Verifier *verifier, const IrOp *op, const IrFunction *scheduler)
 {
-  static const IrAttributeKey others[] = {ATTR_RASTER,  ATTR_CLUSTER_M, ATTR_CLUSTER_N,
-                                          ATTR_SPLIT_K, ATTR_STREAM_K,  ATTR_PINGPONG};
   unsigned coordinates = op->regions[0]->n_arguments;
   if (scheduler->n_parameters != op->n_operands)
     verify_fault(verifier, &op->mark, "scheduler", NULL,
@@ -37,9 +50,9 @@ void verify_scheduler(Verifier *verifier, const IrOp *op, const IrFunction *sche
   if (!ir_attribute(op, ATTR_PERSISTENT))
     verify_fault(verifier, &op->mark, "scheduler", NULL,
                  "the tiles of a sub-kernel need `persistent`: their number is not known at launch");
-  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++)
-    if (ir_attribute_int(op, others[i], 1) > 1)
+  for (unsigned i = 0; i < G_N_ELEMENTS(walks); i++)
+    if (ir_attribute_int(op, walks[i], 1) > 1)
       verify_fault(verifier, &op->mark, "scheduler", NULL,
-                   "`%s` needs raster or linear: `@%s` gives tiles one by one", ir_attribute_name(others[i]),
+                   "`%s` needs raster or linear: `@%s` gives tiles one by one", ir_attribute_name(walks[i]),
                    scheduler->name);
 }

@@ -68,14 +68,16 @@ static bool write_graph(const Cli *cli, const Graph *graph, const char *kind, co
 
 static bool check_passes(const char *const *names, GError **error)
 {
+  const char *known[GRAPH_PASS_COUNT + 2] = {NULL}; /* and `all` */
+  for (unsigned i = 0; i < GRAPH_PASS_COUNT; i++)
+    known[i] = graph_passes[i].name;
+  known[GRAPH_PASS_COUNT] = "all";
   for (; *names; names++) {
-    bool known = !strcmp(*names, "all");
-    for (unsigned i = 0; i < GRAPH_PASS_COUNT; i++)
-      known |= !strcmp(*names, graph_passes[i].name);
-    if (known) continue;
-    error_set(error, ERROR_USAGE, NULL, "unknown-pass",
-              "one of: read, infer, expand, all; others are passes of compile",
-              "--print-after: reading a graph has no pass %s", *names);
+    if (g_strv_contains(known, *names)) continue;
+    g_autofree char *list = g_strjoinv(", ", (char **)known),
+                    *hint = g_strdup_printf("one of: %s; others are passes of compile", list);
+    error_set(error, ERROR_USAGE, NULL, "unknown-pass", hint, "--print-after: reading a graph has no pass %s",
+              *names);
     return false;
   }
   return true;

@@ -350,20 +350,27 @@ static char *new_name(Emission *e)
   return g_strdup_printf("adlgen.extent.%u", ++e->n_values);
 }
 
-/* A node of the model's opset with up to two inputs. */
+static const OperatorAttribute axis_row = {.name = "axis", .kind = ATTRIBUTE_INT},
+                               to_row = {.name = "to", .kind = ATTRIBUTE_TYPE};
+
+/* Takes a node of the model's opset that has its inputs; row: its attribute, or NULL. */
+static void put_node(Emission *e, GByteArray *node, const char *op, const char *output,
+                     const OperatorAttribute *row, int64_t value)
+{
+  put_text(node, ONNX_NUMBER_Node_output, output);
+  put_text(node, ONNX_NUMBER_Node_op_type, op);
+  if (row) put_attribute(node, row, &(GraphAttribute){.given = true, .integer = value});
+  put_message(e->nodes, ONNX_NUMBER_Graph_node, node);
+}
+
+/* Of one or two (b not NULL) inputs. */
 static void put_plain(Emission *e, const char *op, const char *a, const char *b, const char *output,
-                      int64_t axis)
+                      const OperatorAttribute *row, int64_t value)
 {
   GByteArray *node = g_byte_array_new();
   put_text(node, ONNX_NUMBER_Node_input, a);
   if (b) put_text(node, ONNX_NUMBER_Node_input, b);
-  put_text(node, ONNX_NUMBER_Node_output, output);
-  put_text(node, ONNX_NUMBER_Node_op_type, op);
-  if (axis >= 0) {
-    const OperatorAttribute row = {.name = "axis", .kind = ATTRIBUTE_INT};
-    put_attribute(node, &row, &(GraphAttribute){.given = true, .integer = axis});
-  }
-  put_message(e->nodes, ONNX_NUMBER_Graph_node, node);
+  put_node(e, node, op, output, row, value);
 }
 
 static bool put_symbol(Emission *e, const char *symbol, const char *name)
@@ -375,8 +382,8 @@ static bool put_symbol(Emission *e, const char *symbol, const char *name)
       g_autofree char *shape = new_name(e), *place = new_name(e);
       const int64_t at = d;
       put_integers(e, place, &at, 1, 1);
-      put_plain(e, "Shape", input->name, NULL, shape, -1);
-      put_plain(e, "Gather", shape, place, name, 0);
+      put_plain(e, "Shape", input->name, NULL, shape, NULL, 0);
+      put_plain(e, "Gather", shape, place, name, &axis_row, 0);
       return true;
     }
   }
@@ -416,7 +423,7 @@ static const char *put_extent(Emission *e, const Symbolic *extent)
   } else if (op) {
     const char *a = put_extent(e, extent->a), *b = a ? put_extent(e, extent->b) : NULL;
     if (!b) return NULL;
-    put_plain(e, op, a, b, name, -1);
+    put_plain(e, op, a, b, name, NULL, 0);
   } else {
     error_set(e->error, ERROR_UNSUPPORTED, NULL, "symbol", "bind its symbols: --dim",
               "a model cannot say the extent %s", text);
@@ -439,20 +446,8 @@ static const char *name_known(Emission *e, const GraphTensor *constant)
   return kept;
 }
 
-static void put_cast(Emission *e, const char *from, const char *output, NumberType type)
-{
-  const OperatorAttribute to = {.name = "to", .kind = ATTRIBUTE_TYPE};
-  GByteArray *cast = g_byte_array_new();
-  put_text(cast, ONNX_NUMBER_Node_input, from);
-  put_text(cast, ONNX_NUMBER_Node_output, output);
-  put_text(cast, ONNX_NUMBER_Node_op_type, "Cast");
-  put_attribute(cast, &to, &(GraphAttribute){.given = true, .integer = type});
-  put_message(e->nodes, ONNX_NUMBER_Graph_node, cast);
-}
-
 static bool put_known(Emission *e, const GraphTensor *constant)
 {
-  const OperatorAttribute axis = {.name = "axis", .kind = ATTRIBUTE_INT};
   g_autofree char *all = new_name(e), *whole = new_name(e), *shape = new_name(e);
   const char *name = name_known(e, constant);
   bool wide = constant->type == NUMBER_S64, ok = true;
@@ -470,13 +465,10 @@ static bool put_known(Emission *e, const GraphTensor *constant)
     if (part) put_text(parts, ONNX_NUMBER_Node_input, part);
     ok = part != NULL;
   }
-  put_text(parts, ONNX_NUMBER_Node_output, all);
-  put_text(parts, ONNX_NUMBER_Node_op_type, "Concat");
-  put_attribute(parts, &axis, &(GraphAttribute){.given = true});
-  put_message(e->nodes, ONNX_NUMBER_Graph_node, parts);
+  put_node(e, parts, "Concat", all, &axis_row, 0);
   put_integers(e, shape, extents, constant->rank, 1);
-  put_plain(e, "Reshape", all, shape, wide ? name : whole, -1);
-  if (!wide) put_cast(e, whole, name, constant->type);
+  put_plain(e, "Reshape", all, shape, wide ? name : whole, NULL, 0);
+  if (!wide) put_plain(e, "Cast", whole, NULL, name, &to_row, constant->type);
   return ok;
 }
 

@@ -209,6 +209,19 @@ IrExpr *ir_slot_cursor(const IrExpr *access)
   return cursor->kind == EXPR_VALUE && cursor->value->type.kind == TYPE_CURSOR ? cursor : NULL;
 }
 
+bool ir_steps_cursor(const IrOp *op, const IrValue *cursor)
+{
+  return op->code == OP_ADVANCE && op->operands[0]->value == cursor;
+}
+
+unsigned ir_count_steps(const IrRegion *region, const IrValue *cursor)
+{
+  unsigned steps = 0;
+  for (const IrOp *op = region->first; op; op = op->next)
+    steps += ir_steps_cursor(op, cursor);
+  return steps;
+}
+
 bool ir_passes_registers(const IrFunction *function, const IrOp *mma)
 {
   const IrExpr *a = mma->operands[1];

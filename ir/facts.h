@@ -46,5 +46,9 @@ unsigned ir_role_warps(const IrOp *role);
 int64_t ir_trip_count(const IrOp *loop);
 /* The cursor under which an access to a channel's slot lies, or NULL. */
 IrExpr *ir_slot_cursor(const IrExpr *access);
+/* Does the op bring the cursor to its next slot? */
+bool ir_steps_cursor(const IrOp *op, const IrValue *cursor);
+/* How many ops of the region do, those of regions within not among them. */
+unsigned ir_count_steps(const IrRegion *region, const IrValue *cursor);
 /* The SLOT op that `@channel.field` (with or without an index) names, or NULL. */
 IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel);

@@ -28,7 +28,7 @@ typedef struct GraphReading {
   const GraphOffer *offers; /* in the order of the inputs */
   unsigned n_offers;
   GraphCensus *census; /* counts the nodes as well, whether reading succeeds or not */
-  /* Called behind each pass of the reading (graph_passes()), with the graph as it is then; NULL: nobody wants to know. A graph that is
+  /* Called behind each pass of the reading (graph_passes), with the graph as it is then; NULL: nobody wants to know. A graph that is
    * read several times over (assume.h) begins anew with the first pass. */
   void (*report)(unsigned pass, const Graph *graph, void *data);
   void *data;

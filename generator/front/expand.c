@@ -331,6 +331,12 @@ GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, con
   return expand_node(at, &spec);
 }
 
+GraphTensor *expand_where(Expansion *at, const char *part, GraphTensor *condition, GraphTensor *a,
+                          GraphTensor *b)
+{
+  return expand_node(at, &(ExpandNode){ONNX_Where, part, 3, {condition, a, b}});
+}
+
 GraphTensor *expand_slice(Expansion *at, const char *part, GraphTensor *x, int64_t axis, int64_t from,
                           int64_t to)
 {

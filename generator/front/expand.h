@@ -84,6 +84,9 @@ GraphTensor *expand_node(Expansion *at, const ExpandNode *spec);
 bool expand_copy(Expansion *at, const GraphNode *of, GraphTensor *const *inputs, GraphTensor **outputs);
 /* Of one or two (b not NULL) inputs and no attributes. */
 GraphTensor *expand(Expansion *at, OperatorId op, const char *part, GraphTensor *a, GraphTensor *b);
+/* a where the condition holds, else b. */
+GraphTensor *expand_where(Expansion *at, const char *part, GraphTensor *condition, GraphTensor *a,
+                          GraphTensor *b);
 /* x itself if it has the type. */
 GraphTensor *expand_cast(Expansion *at, const char *part, GraphTensor *x, NumberType type);
 /* A constant of one element, rank 0. */

@@ -327,17 +327,6 @@ static GraphTensor *leant(Attention *at, GraphTensor *scores)
 #define WORD_BITS  32
 #define MOST_WORDS 8 /* of a row of a tree */
 
-static GraphTensor *part_of_columns(Attention *at, GraphTensor *of, int64_t from, int64_t to)
-{
-  int64_t axis = -1;
-  return expand_node(
-      at->x, &(ExpandNode){ONNX_Slice,
-                           "word",
-                           4,
-                           {of, expand_integers(at->x, "from", &from, 1),
-                            expand_integers(at->x, "to", &to, 1), expand_integers(at->x, "axis", &axis, 1)}});
-}
-
 /* Truth values of up to 32 columns as the bits of a number. */
 static GraphTensor *packed(Attention *at, GraphTensor *values, int64_t columns)
 {
@@ -347,7 +336,7 @@ static GraphTensor *packed(Attention *at, GraphTensor *values, int64_t columns)
     bits[i] = (int32_t)(1u << i);
   GraphTensor *table = expand_table(at->x, "bits", NUMBER_S32, 1, (size_t)columns, bits),
               *zero = expand_number(at->x, "zero", NUMBER_S32, 0);
-  GraphTensor *kept = expand_node(at->x, &(ExpandNode){ONNX_Where, "bits", 3, {values, table, zero}});
+  GraphTensor *kept = expand_where(at->x, "bits", values, table, zero);
   return expand_node(
       at->x, &(ExpandNode){ONNX_ReduceSum, "word", 2, {kept, expand_integers(at->x, "axis", &axis, 1)}});
 }
@@ -358,7 +347,7 @@ static GraphTensor *word_of(Attention *at, unsigned i, int64_t columns)
   GraphTensor *tree = expand_input(at->x, TREE);
   bool truth = tree->type == NUMBER_BOOL;
   int64_t width = truth ? WORD_BITS : 1, from = i * width, to = MIN(columns, from + width);
-  GraphTensor *word = columns > width ? part_of_columns(at, tree, from, to) : tree;
+  GraphTensor *word = columns > width ? expand_slice(at->x, "word", tree, -1, from, to) : tree;
   if (truth) word = packed(at, word, to - from);
   const Symbolic *one = number(at, 1), *shape[] = {tree->shape[0], one, one, at->scores.rows, one};
   if (!at->scores.grouped) shape[2] = at->scores.rows, shape[3] = one;
@@ -403,7 +392,7 @@ static GraphTensor *branched(Attention *at, GraphTensor *scores)
     GraphTensor *end = expand_number(at->x, part, NUMBER_S32, (double)(WORD_BITS * (i + 1)));
     GraphTensor *within = expand(at->x, ONNX_Less, part, own, end);
     GraphTensor *rest = word ? word : expand_number(at->x, part, NUMBER_S32, 0);
-    word = expand_node(at->x, &(ExpandNode){ONNX_Where, part, 3, {within, of, rest}});
+    word = expand_where(at->x, part, within, of, rest);
   }
   if (!word) word = expand_number(at->x, part, NUMBER_S32, 0);
   GraphTensor *place =
@@ -416,7 +405,7 @@ static GraphTensor *branched(Attention *at, GraphTensor *scores)
   GraphTensor *seen = expand(at->x, ONNX_Or, part, front, expand_cast(at->x, part, bit, NUMBER_BOOL));
   GraphTensor *hidden =
       expand_number(at->x, "hidden", expand_failed(at->x) ? NUMBER_F32 : scores->type, -INFINITY);
-  return expand_node(at->x, &(ExpandNode){ONNX_Where, part, 3, {seen, scores, hidden}});
+  return expand_where(at->x, part, seen, scores, hidden);
 }
 
 /* Keys that the mask's last dimension lacks are hidden, since opset 24. */

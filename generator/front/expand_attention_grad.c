@@ -172,9 +172,7 @@ static GraphTensor *finite_sums(Gradient *at, GraphTensor *sums)
 {
   GraphTensor *none =
       expand(at->x, ONNX_Equal, "none", sums, expand_number(at->x, "nothing", at->wide, -INFINITY));
-  return expand_node(
-      at->x,
-      &(ExpandNode){ONNX_Where, "sums", 3, {none, expand_number(at->x, "all", at->wide, INFINITY), sums}});
+  return expand_where(at->x, "sums", none, expand_number(at->x, "all", at->wide, INFINITY), sums);
 }
 
 static GraphTensor *weights(Gradient *at, GraphTensor *scores)

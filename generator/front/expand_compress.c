@@ -18,17 +18,6 @@ static GraphTensor *number_f32(Expansion *x, const char *part, double value)
   return expand_number(x, part, NUMBER_F32, value);
 }
 
-static GraphTensor *with(Expansion *x, OperatorId op, const char *part, GraphTensor *a, int64_t b)
-{
-  return expand(x, op, part, a, expand_number_s32(x, part, b));
-}
-
-static GraphTensor *where(Expansion *x, const char *part, GraphTensor *condition, GraphTensor *a,
-                          GraphTensor *b)
-{
-  return expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {condition, a, b}});
-}
-
 static GraphTensor *reshape(Expansion *x, const char *part, GraphTensor *of, int64_t a, int64_t b)
 {
   const Symbolic *shape[] = {symbolic_constant(expand_arena(x), a), symbolic_constant(expand_arena(x), b)};
@@ -62,9 +51,9 @@ static GraphTensor *magnitude(const Largest *s, unsigned shift)
   GraphTensor *size = expand(x, ONNX_Abs, "magnitude", expand_widened(x, s->key), NULL);
   GraphTensor *bits =
       expand_node(x, &(ExpandNode){ONNX_BitCast, "magnitude", 1, {size}, .attributes = {{"to", NUMBER_S32}}});
-  bits = with(x, ONNX_Min, "magnitude", bits, SINGLE_INFINITY);
+  bits = expand_with_s32(x, ONNX_Min, "magnitude", bits, SINGLE_INFINITY);
   shift += unused_bits(s->key->type);
-  return shift ? with(x, ONNX_Div, "magnitude", bits, INT64_C(1) << shift) : bits;
+  return shift ? expand_with_s32(x, ONNX_Div, "magnitude", bits, INT64_C(1) << shift) : bits;
 }
 
 /* One more digit of the magnitude, so many bits from `shift` on. Elements with other digits in front of it have no key. */
@@ -75,7 +64,7 @@ static void find_digit(Largest *s, unsigned shift, unsigned width)
   int64_t part, values = INT64_C(1) << width;
   GraphTensor *key = magnitude(s, shift);
   if (s->bits) {
-    s->bits = with(x, ONNX_Mul, "bits", s->bits, values);
+    s->bits = expand_with_s32(x, ONNX_Mul, "bits", s->bits, values);
     key = expand(x, ONNX_Sub, "digit", key, s->bits);
   }
   GraphTensor *tallies = expand_tally_keys(x, reshape(x, "digits", key, s->n, 1), n, values, &part);
@@ -89,9 +78,9 @@ static void find_digit(Largest *s, unsigned shift, unsigned width)
   GraphTensor *enough = expand(x, ONNX_GreaterOrEqual, "enough", reach, expand_number_s32(x, "k", s->k));
   GraphTensor *found =
       expand_reduce(x, ONNX_ReduceSum, "found", expand_cast(x, "enough", enough, NUMBER_S32), 1u << 0);
-  GraphTensor *more = where(x, "more", enough, expand_number_s32(x, "none", 0), count);
+  GraphTensor *more = expand_where(x, "more", enough, expand_number_s32(x, "none", 0), count);
   more = expand_reduce(x, ONNX_ReduceSum, "more", more, 1u << 0);
-  found = with(x, ONNX_Sub, "found", found, 1);
+  found = expand_with_s32(x, ONNX_Sub, "found", found, 1);
   s->bits = s->bits ? expand(x, ONNX_Add, "bits", s->bits, found) : found;
   s->above = s->above ? expand(x, ONNX_Add, "above", s->above, more) : more;
 }
@@ -119,7 +108,8 @@ typedef struct Taken {
 static GraphTensor *place_some(const Largest *s, GraphTensor *mask, GraphTensor **further, unsigned n_further)
 {
   Expansion *x = s->x;
-  GraphTensor *key = where(x, "key", mask, expand_number_s32(x, "some", 0), expand_number_s32(x, "none", -1));
+  GraphTensor *key =
+      expand_where(x, "key", mask, expand_number_s32(x, "some", 0), expand_number_s32(x, "none", -1));
   GraphTensor *place = expand_place_keys(x, reshape(x, "keys", key, s->n, 1),
                                          symbolic_constant(expand_arena(x), s->n), 1, 1, further, n_further);
   return reshape(x, "place", place, s->n, 0);
@@ -216,7 +206,7 @@ static GraphTensor *quantize(Expansion *x, GraphTensor *values, int64_t blocks, 
   GraphTensor *scale = expand(x, ONNX_Mul, "scale", most, number_f32(x, "unit", 1.0 / LARGEST));
   GraphTensor *zero = number_f32(x, "zero", 0);
   GraphTensor *some = expand(x, ONNX_Less, "some", zero, scale);
-  GraphTensor *units = where(x, "units", some, expand(x, ONNX_Div, "units", apart, scale), zero);
+  GraphTensor *units = expand_where(x, "units", some, expand(x, ONNX_Div, "units", apart, scale), zero);
   GraphTensor *code =
       expand_node(x, &(ExpandNode){ONNX_Clip,
                                    "code",
@@ -231,9 +221,10 @@ static GraphTensor *quantize(Expansion *x, GraphTensor *values, int64_t blocks, 
 static GraphTensor *pack(Expansion *x, GraphTensor *codes, int64_t n)
 {
   GraphTensor *pairs = reshape(x, "pairs", codes, n / 2, 2);
-  GraphTensor *low = with(x, ONNX_BitwiseAnd, "low", expand_slice(x, "low", pairs, 1, 0, 1), 15),
-              *high = with(x, ONNX_BitwiseAnd, "high", expand_slice(x, "high", pairs, 1, 1, 2), 15);
-  GraphTensor *both = expand(x, ONNX_BitwiseOr, "both", low, with(x, ONNX_Mul, "high", high, 16));
+  GraphTensor *low = expand_with_s32(x, ONNX_BitwiseAnd, "low", expand_slice(x, "low", pairs, 1, 0, 1), 15),
+              *high =
+                  expand_with_s32(x, ONNX_BitwiseAnd, "high", expand_slice(x, "high", pairs, 1, 1, 2), 15);
+  GraphTensor *both = expand(x, ONNX_BitwiseOr, "both", low, expand_with_s32(x, ONNX_Mul, "high", high, 16));
   return reshape(x, "bytes", expand_cast(x, "bytes", both, NUMBER_U8), n / 2, 0);
 }
 
@@ -255,9 +246,10 @@ void expand_compress_gradient(Expansion *x)
   if (expand_failed(x)) return;
   int64_t blocks = (s.k + BLOCK - 1) / BLOCK, slots = blocks * BLOCK;
   GraphTensor *slot = places(x, slots),
-              *index = expand_of_each(x, "index", chosen.order, with(x, ONNX_Min, "slot", slot, s.k - 1));
-  GraphTensor *taken = where(x, "taken", with(x, ONNX_Less, "real", slot, s.k),
-                             expand_of_each(x, "taken", sum, index), number_f32(x, "zero", 0));
+              *index = expand_of_each(x, "index", chosen.order,
+                                      expand_with_s32(x, ONNX_Min, "slot", slot, s.k - 1));
+  GraphTensor *taken = expand_where(x, "taken", expand_with_s32(x, ONNX_Less, "real", slot, s.k),
+                                    expand_of_each(x, "taken", sum, index), number_f32(x, "zero", 0));
   GraphTensor *codes = quantize(x, taken, blocks, &scales);
   expand_give(x, 0, expand_slice(x, "index", chosen.order, 0, 0, s.k));
   GraphTensor *spread =
@@ -266,10 +258,11 @@ void expand_compress_gradient(Expansion *x)
                      expand_cast(x, "sent", reshape(x, "sent", codes, blocks, BLOCK), NUMBER_F32),
                      reshape(x, "sent_scales", scales, blocks, 1)),
               slots, 0);
-  GraphTensor *is = with(x, ONNX_GreaterOrEqual, "is", chosen.place, 0);
+  GraphTensor *is = expand_with_s32(x, ONNX_GreaterOrEqual, "is", chosen.place, 0);
   GraphTensor *sent =
-      where(x, "given", is, expand_of_each(x, "given", spread, with(x, ONNX_Max, "rank", chosen.place, 0)),
-            number_f32(x, "zero", 0));
+      expand_where(x, "given", is,
+                   expand_of_each(x, "given", spread, expand_with_s32(x, ONNX_Max, "rank", chosen.place, 0)),
+                   number_f32(x, "zero", 0));
   GraphTensor *rest =
       expand_cast(x, "rest", expand(x, ONNX_Sub, "rest", sum, sent), lost ? lost->type : gradient->type);
   GraphTensor *error =
@@ -324,26 +317,29 @@ void expand_decompress_gradient(Expansion *x)
   const Rising all = {
       .list = index, .first = none, .last = expand_number_s32(x, "last", k - 1), .n = before, .step = 1};
   GraphTensor *start = expand_last_up_to(
-      x, "start", &all, with(x, ONNX_Sub, "front", with(x, ONNX_Mul, "front", part, PART), 1));
+      x, "start", &all,
+      expand_with_s32(x, ONNX_Sub, "front", expand_with_s32(x, ONNX_Mul, "front", part, PART), 1));
   /* each element's own place, if it has one */
-  GraphTensor *element = places(x, n), *own = with(x, ONNX_Div, "own", element, PART);
+  GraphTensor *element = places(x, n), *own = expand_with_s32(x, ONNX_Div, "own", element, PART);
   const Rising few = {.list = index,
                       .first = expand_of_each(x, "start", start, own),
-                      .last = expand_of_each(x, "end", start, with(x, ONNX_Add, "next", own, 1)),
+                      .last = expand_of_each(x, "end", start, expand_with_s32(x, ONNX_Add, "next", own, 1)),
                       .n = symbolic_constant(arena, PART),
                       .step = 1};
-  GraphTensor *found = with(x, ONNX_Max, "found", expand_last_up_to(x, "found", &few, element), 0);
+  GraphTensor *found = expand_with_s32(x, ONNX_Max, "found", expand_last_up_to(x, "found", &few, element), 0);
   GraphTensor *is = expand(x, ONNX_Equal, "is", expand_of_each(x, "is", index, found), element);
-  GraphTensor *byte = expand_cast(
-      x, "byte", expand_of_each(x, "byte", codes, with(x, ONNX_Div, "byte", found, 2)), NUMBER_S32);
-  GraphTensor *odd = expand_cast(x, "odd", with(x, ONNX_BitwiseAnd, "odd", found, 1), NUMBER_BOOL);
-  GraphTensor *code =
-      where(x, "code", odd, with(x, ONNX_Div, "high", byte, 16), with(x, ONNX_BitwiseAnd, "low", byte, 15));
-  code = where(x, "code", with(x, ONNX_Less, "above", code, LARGEST + 1), code,
-               with(x, ONNX_Sub, "below", code, 16));
-  GraphTensor *scale = expand_of_each(x, "scale", scales, with(x, ONNX_Div, "block", found, BLOCK));
+  GraphTensor *byte =
+      expand_cast(x, "byte", expand_of_each(x, "byte", codes, expand_with_s32(x, ONNX_Div, "byte", found, 2)),
+                  NUMBER_S32);
+  GraphTensor *odd = expand_cast(x, "odd", expand_with_s32(x, ONNX_BitwiseAnd, "odd", found, 1), NUMBER_BOOL);
+  GraphTensor *code = expand_where(x, "code", odd, expand_with_s32(x, ONNX_Div, "high", byte, 16),
+                                   expand_with_s32(x, ONNX_BitwiseAnd, "low", byte, 15));
+  code = expand_where(x, "code", expand_with_s32(x, ONNX_Less, "above", code, LARGEST + 1), code,
+                      expand_with_s32(x, ONNX_Sub, "below", code, 16));
+  GraphTensor *scale =
+      expand_of_each(x, "scale", scales, expand_with_s32(x, ONNX_Div, "block", found, BLOCK));
   GraphTensor *value = expand(x, ONNX_Mul, "value", expand_cast(x, "value", code, NUMBER_F32), scale);
-  GraphTensor *y = expand_cast(x, "gradient", where(x, "value", is, value, number_f32(x, "zero", 0)),
+  GraphTensor *y = expand_cast(x, "gradient", expand_where(x, "value", is, value, number_f32(x, "zero", 0)),
                                type->integer == OPERATOR_NO_TYPE ? NUMBER_F32 : (NumberType)type->integer);
   for (unsigned d = 0; d < shape->n; d++)
     extents[d] = symbolic_constant(arena, shape->integers[d]);

@@ -97,7 +97,7 @@ static GraphTensor *chosen(Expansion *x, const char *part, GraphTensor *conditio
                            GraphTensor *b)
 {
   if (a == b) return a;
-  return expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {condition, a, b}});
+  return expand_where(x, part, condition, a, b);
 }
 
 /* ---- one time ---- */

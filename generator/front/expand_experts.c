@@ -70,12 +70,10 @@ static GraphTensor *sum_of_two(Expansion *x, GraphTensor *rows)
   GraphTensor *is = expand(x, ONNX_Equal, "is", rows, most);
   GraphTensor *number =
       expand_reduce(x, ONNX_ReduceSum, "number", expand_cast(x, "one", is, NUMBER_F32), 1u << 2);
-  GraphTensor *others = expand_node(
-      x,
-      &(ExpandNode){ONNX_Where, "others", 3, {is, expand_number(x, "never", NUMBER_F32, -INFINITY), rows}});
+  GraphTensor *others = expand_where(x, "others", is, expand_number(x, "never", NUMBER_F32, -INFINITY), rows);
   GraphTensor *next = expand_reduce(x, ONNX_ReduceMax, "next", others, 1u << 2);
   GraphTensor *several = expand(x, ONNX_Greater, "several", number, expand_number(x, "once", NUMBER_F32, 1));
-  GraphTensor *second = expand_node(x, &(ExpandNode){ONNX_Where, "second", 3, {several, most, next}});
+  GraphTensor *second = expand_where(x, "second", several, most, next);
   return expand(x, ONNX_Add, "group_score", most, second);
 }
 
@@ -115,9 +113,7 @@ static GraphTensor *best_groups(Expansion *x, GraphTensor *scores, int64_t exper
   GraphTensor *open = expand(x, ONNX_Less, "open",
                              expand(x, ONNX_Expand, "before", before, expand_known(x, "parts", parts, 3, 1)),
                              expand_number(x, "kept", NUMBER_F32, (double)kept));
-  GraphTensor *left = expand_node(
-      x,
-      &(ExpandNode){ONNX_Where, "left", 3, {open, apart, expand_number(x, "never", NUMBER_F32, -INFINITY)}});
+  GraphTensor *left = expand_where(x, "left", open, apart, expand_number(x, "never", NUMBER_F32, -INFINITY));
   return expand_reshape(x, "left", left, (const Symbolic *const[]){tokens, symbolic_constant(arena, experts)},
                         2);
 }
@@ -227,8 +223,7 @@ static GraphTensor *keys_of(Expansion *x, const Sorted *s, GraphTensor *index)
       expand(x, ONNX_Less, "below", expert, expand_number_s32(x, "limit", s->experts)));
   valid = expand(x, ONNX_And, "valid", valid,
                  expand(x, ONNX_Less, "real", index, expand_known_s32(x, "choices", s->choices)));
-  expert = expand_node(
-      x, &(ExpandNode){ONNX_Where, "expert", 3, {valid, expert, expand_number_s32(x, "nobody", s->experts)}});
+  expert = expand_where(x, "expert", valid, expert, expand_number_s32(x, "nobody", s->experts));
   divide(x, "part", index, s->part, &place);
   return expand(x, ONNX_Add, "key",
                 expand(x, ONNX_Mul, "key", expert, expand_number_s32(x, "length", s->part)), place);
@@ -349,8 +344,7 @@ static GraphTensor *rows_of(Expansion *x, const Sorted *s)
   place = expand(x, ONNX_Sub, "place", place, shift_of(x, s, part, expert));
   place = expand(x, ONNX_Add, "place", place, expand_of_each(x, "begin", s->begin, expert));
   GraphTensor *valid = expand(x, ONNX_Less, "somebody", expert, expand_number_s32(x, "limit", s->experts));
-  return expand_node(
-      x, &(ExpandNode){ONNX_Where, "place", 3, {valid, place, expand_number_s32(x, "nowhere", -1)}});
+  return expand_where(x, "place", valid, place, expand_number_s32(x, "nowhere", -1));
 }
 
 /* The part in which an expert's choice lies that has so many of the expert before it. */
@@ -393,8 +387,7 @@ static GraphTensor *sources(Expansion *x, const Sorted *s, const Symbolic *rows,
   GraphTensor *token = expand(x, ONNX_Div, "token", expand(x, ONNX_Add, "choice", start, place),
                               expand_known_s32(x, "each", each));
   GraphTensor *taken = expand(x, ONNX_Less, "taken", row, expand_of_each(x, "end", s->ends, expert));
-  return expand_node(
-      x, &(ExpandNode){ONNX_Where, "source", 3, {taken, token, expand_number_s32(x, "nobody", -1)}});
+  return expand_where(x, "source", taken, token, expand_number_s32(x, "nobody", -1));
 }
 
 void expand_permute(Expansion *x)
@@ -451,8 +444,7 @@ static GraphTensor *shares(Expansion *x, const Rows *of, GraphTensor *place, Gra
       expand(x, ONNX_Expand, "which", along(x, ONNX_Unsqueeze, "which", place, -1),
              expand_known(x, "shape", part->shape, part->rank, 1)); /* asked where `part` is */
   GraphTensor *nobody = expand(x, ONNX_Less, "nobody", which, expand_number(x, "first", place->type, 0));
-  return expand_node(
-      x, &(ExpandNode){ONNX_Where, "given", 3, {nobody, expand_number(x, "nothing", NUMBER_F32, 0), part}});
+  return expand_where(x, "given", nobody, expand_number(x, "nothing", NUMBER_F32, 0), part);
 }
 
 /* The choices in column j, [tokens]. */

@@ -6,12 +6,6 @@ static GraphTensor *index_along(Expansion *at, GraphTensor *x, int64_t axis)
   return expand_node(at, &(ExpandNode){ONNX_IndexAlong, "place", 1, {x}, .attributes = {{"axis", axis}}});
 }
 
-static GraphTensor *choose(Expansion *at, const char *part, GraphTensor *condition, GraphTensor *yes,
-                           GraphTensor *no)
-{
-  return expand_node(at, &(ExpandNode){ONNX_Where, part, 3, {condition, yes, no}});
-}
-
 static GraphTensor *whole_number(Expansion *at, int64_t value)
 {
   return expand_number(at, "number", NUMBER_S32, (double)value);
@@ -50,12 +44,12 @@ static GraphTensor *classes_of(Expansion *at, int64_t depth)
   GraphTensor *given = expand_input(at, 0), *index = expand_cast(at, "index", given, NUMBER_S32);
   GraphTensor *below = expand(at, ONNX_Less, "below", index, whole_number(at, 0));
   GraphTensor *from_end = expand(at, ONNX_Add, "from_end", index, whole_number(at, depth));
-  GraphTensor *class_ = choose(at, "class", below, from_end, index);
+  GraphTensor *class_ = expand_where(at, "class", below, from_end, index);
   if (!given || given->type != NUMBER_S64) return class_;
   GraphTensor *same =
       expand(at, ONNX_Equal, "same", expand_cast(at, "near", given, NUMBER_F32),
              expand_cast(at, "nearly", index, NUMBER_F32)); /* of more than 32 bits it is none */
-  return choose(at, "inside", same, class_, whole_number(at, -1));
+  return expand_where(at, "inside", same, class_, whole_number(at, -1));
 }
 
 static GraphTensor *value_of(Expansion *at, const char *part, int64_t i)
@@ -102,7 +96,7 @@ void expand_one_hot(Expansion *at)
       expand(at, ONNX_Unsqueeze, "apart", classes_of(at, depth), expand_integers(at, "axes", &axis, 1));
   GraphTensor *whole = spread_to(at, "whole", apart, shape, given->rank + 1);
   GraphTensor *hit = expand(at, ONNX_Equal, "hit", index_along(at, whole, axis), whole);
-  expand_give(at, 0, choose(at, "one_hot", hit, value_of(at, "on", 1), value_of(at, "off", 0)));
+  expand_give(at, 0, expand_where(at, "one_hot", hit, value_of(at, "on", 1), value_of(at, "off", 0)));
 }
 
 /* ---- Dropout ---- */
@@ -209,7 +203,7 @@ static GraphTensor *scale_of(Expansion *at, const Dropout *dropout, GraphTensor 
     return expand_number(at, "scale", NUMBER_F32, (float)(1 / (1 - dropout->share)));
   GraphTensor *one = expand_number(at, "one", NUMBER_F32, 1);
   GraphTensor *scale = expand(at, ONNX_Reciprocal, "scale", expand(at, ONNX_Sub, "rest", one, ratio), NULL);
-  return dropout->always ? scale : choose(at, "factor", dropout->training, scale, one);
+  return dropout->always ? scale : expand_where(at, "factor", dropout->training, scale, one);
 }
 
 #define MASKS_ARE_TRUTH 10 /* opset */
@@ -244,7 +238,7 @@ void expand_dropout(Expansion *at)
       at, &dropout, known ? numbers_of(at, x, steps) : numbers_of(at, line, (int64_t[]){1}), ratio);
   GraphTensor *scaled =
       expand(at, ONNX_Mul, "scaled", expand_widened(at, line), scale_of(at, &dropout, ratio));
-  GraphTensor *y = choose(at, "left", kept, scaled, expand_number(at, "none", NUMBER_F32, 0));
+  GraphTensor *y = expand_where(at, "left", kept, scaled, expand_number(at, "none", NUMBER_F32, 0));
   if (expand_failed(at)) return;
   y = expand_cast(at, "narrow", y, x->type);
   expand_give(at, 0, known ? y : as_before(at, "dropped", y, x));

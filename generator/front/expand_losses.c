@@ -57,9 +57,7 @@ static Classes read_classes(Expansion *at, unsigned labels, unsigned weights)
   GraphTensor *number = expand_number(at, "ignore", NUMBER_S32, (double)ignore->integer);
   classes.ignored = expand(at, ONNX_Equal, "ignored", classes.at, number);
   GraphTensor *one = classes.factor ? classes.factor : expand_number(at, "one", NUMBER_F32, 1);
-  classes.factor = expand_node(
-      at, &(ExpandNode){
-              ONNX_Where, "factor", 3, {classes.ignored, expand_number(at, "none", NUMBER_F32, 0), one}});
+  classes.factor = expand_where(at, "factor", classes.ignored, expand_number(at, "none", NUMBER_F32, 0), one);
   return classes;
 }
 
@@ -98,9 +96,7 @@ static GraphTensor *weighted(Expansion *at, GraphTensor *loss, const Classes *cl
 {
   if (classes->factor) loss = expand(at, ONNX_Mul, "weighted", loss, classes->factor);
   if (!classes->ignored) return loss;
-  return expand_node(
-      at, &(ExpandNode){
-              ONNX_Where, "counted", 3, {classes->ignored, expand_number(at, "none", NUMBER_F32, 0), loss}});
+  return expand_where(at, "counted", classes->ignored, expand_number(at, "none", NUMBER_F32, 0), loss);
 }
 
 /* An element of each row. */

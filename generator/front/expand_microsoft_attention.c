@@ -164,7 +164,7 @@ static void read_padding(Operands *at)
   GraphTensor *none = expand_number(at->x, "none", at->of.q->type, 0),
               *hidden =
                   expand_number(at->x, "hidden", at->of.q->type, attribute(at, "mask_filter_value")->number);
-  at->mask = expand_node(at->x, &(ExpandNode){ONNX_Where, "padding", 3, {seen, none, hidden}});
+  at->mask = expand_where(at->x, "padding", seen, none, hidden);
 }
 
 static void give_attention(Operands *at, bool causal, int64_t window, double softcap)

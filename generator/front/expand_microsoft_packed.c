@@ -107,11 +107,6 @@ static GraphTensor *whole(Packed *at, int64_t value)
   return expand_number(at->x, "number", NUMBER_S32, (double)value);
 }
 
-static GraphTensor *chosen(Packed *at, const char *part, GraphTensor *asked, GraphTensor *a, GraphTensor *b)
-{
-  return expand_node(at->x, &(ExpandNode){ONNX_Where, part, 3, {asked, a, b}});
-}
-
 /* How many sequences have ended at each token: the number of its own. */
 static GraphTensor *sequence_of(Packed *at, GraphTensor *token)
 {
@@ -140,7 +135,7 @@ static Places places_of(Packed *at)
                               expand(x, ONNX_Gather, "past", past, sequence));
   GraphTensor *count = expand_cast(x, "count", expand_known(x, "count", &batches, 1, 0), NUMBER_S32);
   GraphTensor *somebody = expand(x, ONNX_Less, "somebody", sequence, count);
-  Places places = {.place = chosen(at, "place", somebody, place, whole(at, 0))};
+  Places places = {.place = expand_where(at->x, "place", somebody, place, whole(at, 0))};
   if (expand_input(x, SLOTS)) {
     places.slot = expand_input(x, SLOTS);
     return places;
@@ -153,12 +148,13 @@ static Places places_of(Packed *at)
   GraphTensor *entry = expand(x, ONNX_Add, "entry", expand(x, ONNX_Mul, "row", sequence, width), column);
   const int64_t all = -1;
   GraphTensor *list = expand(x, ONNX_Reshape, "list", table, expand_integers(x, "all", &all, 1));
-  GraphTensor *page = expand(x, ONNX_Gather, "page", list, chosen(at, "entry", within, entry, whole(at, 0)));
+  GraphTensor *page =
+      expand(x, ONNX_Gather, "page", list, expand_where(at->x, "entry", within, entry, whole(at, 0)));
   within = expand(x, ONNX_And, "there", within, expand(x, ONNX_GreaterOrEqual, "there", page, whole(at, 0)));
   GraphTensor *behind =
       expand(x, ONNX_Sub, "behind", places.place, expand(x, ONNX_Mul, "first", column, rows));
   GraphTensor *slot = expand(x, ONNX_Add, "slot", expand(x, ONNX_Mul, "slot", page, rows), behind);
-  places.slot = chosen(at, "slot", within, slot, whole(at, -1));
+  places.slot = expand_where(at->x, "slot", within, slot, whole(at, -1));
   return places;
 }
 

@@ -12,8 +12,7 @@ static GraphTensor *coordinates(Expansion *at, GraphTensor *number, GraphTensor 
        rest = d ? expand(at, ONNX_Div, "rest", rest, expand_known_s32(at, "extent", x->shape[d])) : rest) {
     GraphTensor *extent = expand_known_s32(at, "extent", x->shape[d]);
     index = d ? expand(at, ONNX_Mod, "index", rest, extent) : rest;
-    index = expand_node(
-        at, &(ExpandNode){ONNX_Where, "index", 3, {filled, index, expand_number_s32(at, "none", -1)}});
+    index = expand_where(at, "index", filled, index, expand_number_s32(at, "none", -1));
     index = expand(at, ONNX_Unsqueeze, "row", expand_cast(at, "index", index, NUMBER_S64),
                    expand_integers(at, "axes", (int64_t[]){0}, 1));
     rows = rows ? expand_node(

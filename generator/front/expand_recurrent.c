@@ -247,7 +247,7 @@ static GraphTensor *where_valid(const Direction *d, const char *part, GraphTenso
                                 GraphTensor *otherwise)
 {
   if (!d->valid) return value;
-  return expand_node(d->of->x, &(ExpandNode){ONNX_Where, part, 3, {d->valid, value, otherwise}});
+  return expand_where(d->of->x, part, d->valid, value, otherwise);
 }
 
 /* state W' of some gates, in the wide type. */

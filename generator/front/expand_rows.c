@@ -127,8 +127,7 @@ void expand_lp_normalization(Expansion *at)
   if (p == 2) norm = expand(at, ONNX_Sqrt, "norm", norm, NULL);
   if (expand_failed(at)) return;
   GraphTensor *zero = expand(at, ONNX_Equal, "zero", norm, expand_number(at, "number", norm->type, 0));
-  GraphTensor *divisor = expand_node(
-      at, &(ExpandNode){ONNX_Where, "divisor", 3, {zero, expand_number(at, "one", norm->type, 1), norm}});
+  GraphTensor *divisor = expand_where(at, "divisor", zero, expand_number(at, "one", norm->type, 1), norm);
   expand_give_narrowed(at, 0, expand(at, ONNX_Div, "share", x, divisor));
 }
 

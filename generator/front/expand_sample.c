@@ -36,12 +36,6 @@ static GraphTensor *s64(const Sampler *s, double value)
   return expand_number(s->at, "number", NUMBER_S64, value);
 }
 
-static GraphTensor *choose(const Sampler *s, const char *part, GraphTensor *condition, GraphTensor *yes,
-                           GraphTensor *no)
-{
-  return expand_node(s->at, &(ExpandNode){ONNX_Where, part, 3, {condition, yes, no}});
-}
-
 /* [R, second, ..], as many dimensions as have extents. */
 static GraphTensor *shaped(const Sampler *s, const char *part, GraphTensor *x, int64_t second, int64_t third)
 {
@@ -148,7 +142,7 @@ static GraphTensor *noise_of(const Sampler *s, GraphTensor *token)
     small =
         expand(at, ONNX_Add, "term", expand(at, ONNX_Mul, "series", small, v), f32(s, (float)(1.0 / power)));
   small = expand(at, ONNX_Mul, "small", small, v);
-  GraphTensor *e = choose(s, "e", expand(at, ONNX_Less, "near", v, f32(s, SERIES)), small, large);
+  GraphTensor *e = expand_where(s->at, "e", expand(at, ONNX_Less, "near", v, f32(s, SERIES)), small, large);
   return expand(at, ONNX_Neg, "noise", expand(at, ONNX_Log, "log_e", e, NULL), NULL);
 }
 
@@ -254,9 +248,9 @@ static GraphTensor *weight_of(const Sampler *s, GraphTensor *value, GraphTensor 
   if (s->temperature)
     below =
         expand(at, ONNX_Div, "divided", below, for_each(s, "temperature", s->temperature, value, NUMBER_F32));
-  below = choose(s, "level", expand(at, ONNX_Equal, "equal", value, peak), f32(s, 0), below);
+  below = expand_where(s->at, "level", expand(at, ONNX_Equal, "equal", value, peak), f32(s, 0), below);
   GraphTensor *weight = expand(at, ONNX_Exp, "weight", below, NULL);
-  return inside ? choose(s, "weight", inside, weight, f32(s, 0)) : weight;
+  return inside ? expand_where(s->at, "weight", inside, weight, f32(s, 0)) : weight;
 }
 
 /* Of places (s32) those among the first top_k; NULL: all are. */
@@ -303,7 +297,7 @@ static GraphTensor *draw_candidate(const Sampler *s, int64_t n)
   GraphTensor *tokens = NULL, *values = candidates_of(s, n, &tokens);
   if (expand_failed(s->at) || n == 1) return tokens;
   GraphTensor *score = score_of(s, values, tokens), *left = left_of(s, values, n);
-  if (left) score = choose(s, "left", left, score, f32(s, -INFINITY));
+  if (left) score = expand_where(s->at, "left", left, score, f32(s, -INFINITY));
   return gather(s, "drawn", tokens, arg_max(s, "rank", score));
 }
 

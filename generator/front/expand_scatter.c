@@ -81,9 +81,7 @@ static GraphTensor *from_front(Expansion *at, GraphTensor *index, unsigned d, Gr
   GraphTensor *zero = expand_number(at, "zero", NUMBER_S64, 0),
               *extent = known(at, "extent", expand_input(at, 0)->shape[d]);
   GraphTensor *turned = expand(at, ONNX_Add, "turned", index, extent);
-  index = expand_node(
-      at,
-      &(ExpandNode){ONNX_Where, "index", 3, {expand(at, ONNX_Less, "behind", index, zero), turned, index}});
+  index = expand_where(at, "index", expand(at, ONNX_Less, "behind", index, zero), turned, index);
   *inside = expand(at, ONNX_And, "inside", expand(at, ONNX_GreaterOrEqual, "from", index, zero),
                    expand(at, ONNX_Less, "below", index, extent));
   return index;
@@ -109,7 +107,7 @@ static GraphTensor *place_of(Expansion *at, unsigned told, const Symbolic *updat
                         expand(at, ONNX_Mul, "row", place, known(at, "extent", data->shape[d])), index);
     inside = !d ? fits : expand(at, ONNX_And, "inside", inside, fits);
   }
-  return expand_node(at, &(ExpandNode){ONNX_Where, "place", 3, {inside, place, known(at, "outside", parts)}});
+  return expand_where(at, "place", inside, place, known(at, "outside", parts));
 }
 
 /* ---- the last update of each part ---- */
@@ -124,17 +122,6 @@ static GraphTensor *latest_of_few(Expansion *at, GraphTensor *place, const Symbo
                                        3,
                                        {blank, place, expand_index(at, "number", &n, 1, 0)},
                                        .attributes = {{"axis", 0}}});
-}
-
-static GraphTensor *where(Expansion *at, const char *part, GraphTensor *condition, GraphTensor *a,
-                          GraphTensor *b)
-{
-  return expand_node(at, &(ExpandNode){ONNX_Where, part, 3, {condition, a, b}});
-}
-
-static GraphTensor *with(Expansion *at, OperatorId op, const char *part, GraphTensor *a, int64_t b)
-{
-  return expand(at, op, part, a, expand_number_s32(at, part, b));
 }
 
 /* The numbers of updates by rising key; *ends: where those of each key do. */
@@ -153,12 +140,14 @@ static GraphTensor *latest_of_counted(Expansion *at, GraphTensor *place, const S
   const Symbolic *extent = symbolic_constant(expand_arena(at), parts);
   GraphTensor *ends, *order = sort(at, place, n, parts, &ends),
                      *part = expand_index(at, "part", &extent, 1, 0);
-  GraphTensor *front = with(at, ONNX_Sub, "front", part, 1), *zero = expand_number_s32(at, "zero", 0);
-  GraphTensor *begin = expand_of_each(at, "begin", ends, with(at, ONNX_Max, "front", front, 0));
-  begin = where(at, "begin", expand(at, ONNX_Less, "first", front, zero), zero, begin);
-  GraphTensor *last = with(at, ONNX_Max, "last", with(at, ONNX_Sub, "last", ends, 1), 0);
-  return where(at, "latest", expand(at, ONNX_Less, "some", begin, ends),
-               expand_of_each(at, "latest", order, last), expand_number_s32(at, "none", -1));
+  GraphTensor *front = expand_with_s32(at, ONNX_Sub, "front", part, 1),
+              *zero = expand_number_s32(at, "zero", 0);
+  GraphTensor *begin = expand_of_each(at, "begin", ends, expand_with_s32(at, ONNX_Max, "front", front, 0));
+  begin = expand_where(at, "begin", expand(at, ONNX_Less, "first", front, zero), zero, begin);
+  GraphTensor *last =
+      expand_with_s32(at, ONNX_Max, "last", expand_with_s32(at, ONNX_Sub, "last", ends, 1), 0);
+  return expand_where(at, "latest", expand(at, ONNX_Less, "some", begin, ends),
+                      expand_of_each(at, "latest", order, last), expand_number_s32(at, "none", -1));
 }
 
 static GraphTensor *latest_of_many(Expansion *at, GraphTensor *place, const Symbolic *n,
@@ -167,23 +156,24 @@ static GraphTensor *latest_of_many(Expansion *at, GraphTensor *place, const Symb
   GraphTensor *order = NULL, *unused;
   for (int64_t unit = 1; !order || unit <= most; unit *= DIGIT) { /* `most` itself is the place of none */
     GraphTensor *digit = order ? expand_of_each(at, "place", place, order) : place;
-    if (unit > 1) digit = with(at, ONNX_Div, "digit", digit, unit);
-    digit = with(at, ONNX_BitwiseAnd, "digit", digit, DIGIT - 1);
+    if (unit > 1) digit = expand_with_s32(at, ONNX_Div, "digit", digit, unit);
+    digit = expand_with_s32(at, ONNX_BitwiseAnd, "digit", digit, DIGIT - 1);
     GraphTensor *next = sort(at, digit, n, DIGIT, &unused);
     order = order ? expand_of_each(at, "order", order, next) : next;
   }
   const Symbolic *last = symbolic_sub(expand_arena(at), n, symbolic_constant(expand_arena(at), 1));
   GraphTensor *part = expand_index(at, "part", &parts, 1, 0);
   const Rising sorted = {.list = expand_of_each(at, "sorted", place, order),
-                         .first = with(at, ONNX_Min, "first", part, -1),
+                         .first = expand_with_s32(at, ONNX_Min, "first", part, -1),
                          .last = expand_known_s32(at, "last", last),
                          .n = n,
                          .step = 1};
   GraphTensor *found = expand_last_up_to(at, "search", &sorted, part),
-              *own = with(at, ONNX_Max, "own", found, 0);
-  GraphTensor *is = expand(at, ONNX_And, "is", with(at, ONNX_GreaterOrEqual, "some", found, 0),
+              *own = expand_with_s32(at, ONNX_Max, "own", found, 0);
+  GraphTensor *is = expand(at, ONNX_And, "is", expand_with_s32(at, ONNX_GreaterOrEqual, "some", found, 0),
                            expand(at, ONNX_Equal, "same", expand_of_each(at, "own", sorted.list, own), part));
-  return where(at, "latest", is, expand_of_each(at, "latest", order, own), expand_number_s32(at, "none", -1));
+  return expand_where(at, "latest", is, expand_of_each(at, "latest", order, own),
+                      expand_number_s32(at, "none", -1));
 }
 
 static GraphTensor *latest_of(Expansion *at, GraphTensor *place, const Symbolic *n, const Symbolic *parts)
@@ -219,7 +209,7 @@ void expand_scatter_parts(Expansion *at)
   GraphTensor *found =
       expand(at, ONNX_GreaterOrEqual, "found", given, expand_number(at, "first", NUMBER_S32, 0));
   if (inner) found = expand(at, ONNX_Unsqueeze, "found", found, expand_integers(at, "axes", axes, inner));
-  expand_give(at, 0, where(at, "updated", found, taken, data));
+  expand_give(at, 0, expand_where(at, "updated", found, taken, data));
 }
 
 /* The element that each update names, s64 [n]; `parts`: none. */
@@ -236,7 +226,7 @@ static GraphTensor *element_of(Expansion *at, const Symbolic *n, const Symbolic 
                : expand(at, ONNX_Add, "place",
                         expand(at, ONNX_Mul, "row", place, known(at, "extent", data->shape[d])), index);
   }
-  place = where(at, "place", inside, place, known(at, "outside", parts));
+  place = expand_where(at, "place", inside, place, known(at, "outside", parts));
   return expand_reshape(at, "places", place, &n, 1);
 }
 
@@ -249,7 +239,9 @@ void expand_scatter_elements(Expansion *at)
   GraphTensor *latest = latest_of(at, element_of(at, n, parts), n, parts);
   GraphTensor *given = expand_reshape(at, "given", latest, (const Symbolic *const *)data->shape, data->rank);
   GraphTensor *taken = expand_of_each(at, "taken", expand_reshape(at, "list", updates, &n, 1), given);
-  expand_give(at, 0, where(at, "updated", with(at, ONNX_GreaterOrEqual, "found", given, 0), taken, data));
+  expand_give(
+      at, 0,
+      expand_where(at, "updated", expand_with_s32(at, ONNX_GreaterOrEqual, "found", given, 0), taken, data));
 }
 
 /* ---- TensorScatter in place: new rows alone are stored ---- */

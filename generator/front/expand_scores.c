@@ -72,7 +72,7 @@ GraphTensor *expand_scores_masked(const ExpandScores *at, GraphTensor *scores, G
   if (mask->type != NUMBER_BOOL)
     return expand(at->x, ONNX_Add, "biased", scores, expand_cast(at->x, "bias", mask, scores->type));
   GraphTensor *hidden = expand_number(at->x, "hidden", scores->type, -INFINITY);
-  return expand_node(at->x, &(ExpandNode){ONNX_Where, "seen", 3, {mask, scores, hidden}});
+  return expand_where(at->x, "seen", mask, scores, hidden);
 }
 
 /* ---- operands ---- */

@@ -15,6 +15,11 @@ GraphTensor *expand_known_s32(Expansion *x, const char *part, const Symbolic *va
   return expand_cast(x, part, expand_known(x, part, &value, 1, 0), NUMBER_S32);
 }
 
+GraphTensor *expand_with_s32(Expansion *x, OperatorId op, const char *part, GraphTensor *a, int64_t b)
+{
+  return expand(x, op, part, a, expand_number_s32(x, part, b));
+}
+
 GraphTensor *expand_of_each(Expansion *x, const char *part, GraphTensor *list, GraphTensor *index)
 {
   return expand_node(x, &(ExpandNode){ONNX_Gather, part, 2, {list, index}, .attributes = {{"axis", 0}}});
@@ -50,17 +55,12 @@ GraphTensor *expand_last_up_to(Expansion *x, const char *part, const Rising *ris
     GraphTensor *step = expand_number_s32(x, part, rising->column ? bit : bit * rising->step);
     GraphTensor *more = expand(x, ONNX_Min, part, expand(x, ONNX_Add, part, found, step), rising->last);
     GraphTensor *under = expand(x, ONNX_LessOrEqual, part, element_at(x, part, rising, more), target);
-    found = expand_node(x, &(ExpandNode){ONNX_Where, part, 3, {under, more, found}});
+    found = expand_where(x, part, under, more, found);
   }
   return found;
 }
 
 /* ---- words ---- */
-
-static GraphTensor *with_number(Expansion *x, OperatorId op, const char *part, GraphTensor *a, int64_t b)
-{
-  return expand(x, op, part, a, expand_number_s32(x, part, b));
-}
 
 /* Bits come from the left with the sign: masks behind it take them away. */
 static GraphTensor *shift(Expansion *x, const char *part, GraphTensor *a, GraphTensor *by, const char *where)
@@ -79,12 +79,13 @@ static GraphTensor *count_bits(Expansion *x, GraphTensor *word)
 {
   static const char *const part = "bits";
   GraphTensor *pairs = expand(x, ONNX_Sub, part, word,
-                              with_number(x, ONNX_BitwiseAnd, part, right(x, part, word, 1), 0x55555555));
-  GraphTensor *fours = expand(x, ONNX_Add, part, with_number(x, ONNX_BitwiseAnd, part, pairs, 0x33333333),
-                              with_number(x, ONNX_BitwiseAnd, part, right(x, part, pairs, 2), 0x33333333));
-  GraphTensor *bytes = with_number(x, ONNX_BitwiseAnd, part,
-                                   expand(x, ONNX_Add, part, fours, right(x, part, fours, 4)), 0x0f0f0f0f);
-  return right(x, part, with_number(x, ONNX_Mul, part, bytes, 0x01010101), WORD - 8);
+                              expand_with_s32(x, ONNX_BitwiseAnd, part, right(x, part, word, 1), 0x55555555));
+  GraphTensor *fours =
+      expand(x, ONNX_Add, part, expand_with_s32(x, ONNX_BitwiseAnd, part, pairs, 0x33333333),
+             expand_with_s32(x, ONNX_BitwiseAnd, part, right(x, part, pairs, 2), 0x33333333));
+  GraphTensor *bytes = expand_with_s32(
+      x, ONNX_BitwiseAnd, part, expand(x, ONNX_Add, part, fours, right(x, part, fours, 4)), 0x0f0f0f0f);
+  return right(x, part, expand_with_s32(x, ONNX_Mul, part, bytes, 0x01010101), WORD - 8);
 }
 
 /* The place in the word of the bit in front of which `rank` others are set. */
@@ -93,7 +94,7 @@ static GraphTensor *find_bit(Expansion *x, GraphTensor *word, GraphTensor *rank)
   GraphTensor *place = NULL;
   for (int64_t half = WORD / 2; half; half /= 2) {
     GraphTensor *below =
-        count_bits(x, with_number(x, ONNX_BitwiseAnd, "half", word, (INT64_C(1) << half) - 1));
+        count_bits(x, expand_with_s32(x, ONNX_BitwiseAnd, "half", word, (INT64_C(1) << half) - 1));
     GraphTensor *upper = expand(x, ONNX_GreaterOrEqual, "upper", rank, below);
     GraphTensor *step = expand_node(
         x, &(ExpandNode){ONNX_Where,
@@ -102,9 +103,8 @@ static GraphTensor *find_bit(Expansion *x, GraphTensor *word, GraphTensor *rank)
                          {upper, expand_number_s32(x, "step", half), expand_number_s32(x, "stay", 0)}});
     place = place ? expand(x, ONNX_Add, "place", place, step) : step;
     if (half == 1) break;
-    rank = expand_node(
-        x, &(ExpandNode){ONNX_Where, "rank", 3, {upper, expand(x, ONNX_Sub, "rank", rank, below), rank}});
-    word = expand_node(x, &(ExpandNode){ONNX_Where, "half", 3, {upper, right(x, "half", word, half), word}});
+    rank = expand_where(x, "rank", upper, expand(x, ONNX_Sub, "rank", rank, below), rank);
+    word = expand_where(x, "half", upper, right(x, "half", word, half), word);
   }
   return place;
 }
@@ -218,7 +218,7 @@ GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *plac
                          .step = 1};
     GraphTensor *row = expand_last_up_to(x, "row", &rows, place);
     place = expand(x, ONNX_Sub, "within", place, expand_of_each(x, "begin", s->begin, row));
-    first = with_number(x, ONNX_Mul, "first", row, s->row);
+    first = expand_with_s32(x, ONNX_Mul, "first", row, s->row);
     last = expand(x, ONNX_Add, "last", first, last);
   }
   const Rising words = {
@@ -226,7 +226,7 @@ GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *plac
   GraphTensor *word = expand_last_up_to(x, "word", &words, place);
   GraphTensor *rank = expand(x, ONNX_Sub, "rank", place, expand_of_each(x, "before", s->before, word));
   GraphTensor *bit = find_bit(x, expand_of_each(x, "bits", s->words, word), rank);
-  return expand(x, ONNX_Add, "selected", with_number(x, ONNX_Mul, "selected", word, WORD), bit);
+  return expand(x, ONNX_Add, "selected", expand_with_s32(x, ONNX_Mul, "selected", word, WORD), bit);
 }
 
 /* ---- keys in order ---- */

@@ -5,6 +5,8 @@
 /* A constant of one element, s32: a number, or an expression that fits 32 bits. */
 GraphTensor *expand_number_s32(Expansion *x, const char *part, int64_t value);
 GraphTensor *expand_known_s32(Expansion *x, const char *part, const Symbolic *value);
+/* An operator of a tensor and such a number. */
+GraphTensor *expand_with_s32(Expansion *x, OperatorId op, const char *part, GraphTensor *a, int64_t b);
 /* Elements of a list, of one dimension. */
 GraphTensor *expand_of_each(Expansion *x, const char *part, GraphTensor *list, GraphTensor *index);
 /* It is so whatever its symbols are. */

@@ -115,20 +115,12 @@ static bool commit_here(Waits *waits, IrOp *copy)
   return true;
 }
 
-static unsigned count_steps(const IrRegion *region, const IrValue *cursor)
-{
-  unsigned steps = 0;
-  for (const IrOp *op = region->first; op; op = op->next)
-    steps += op->code == OP_ADVANCE && op->operands[0]->value == cursor;
-  return steps;
-}
-
 /* Does the region copy into a slot that it reads in the same iteration, beside copies that run ahead? */
 static bool copies_at_hand(const IrRegion *region)
 {
   for (const IrOp *op = region->first; op; op = op->next) {
     const IrExpr *cursor = ir_is_grouped_copy(op) ? ir_slot_cursor(op->operands[0]) : NULL;
-    if (cursor && !count_steps(region, cursor->value)) return true;
+    if (cursor && !ir_count_steps(region, cursor->value)) return true;
   }
   return false;
 }
@@ -447,7 +439,7 @@ static bool steps_once(const IrOp *product)
     while (slot->kind == EXPR_TRANSPOSED)
       slot = slot->items[0];
     const IrExpr *cursor = ir_slot_cursor(slot);
-    if (cursor && count_steps(product->parent, cursor->value) > 1) return false;
+    if (cursor && ir_count_steps(product->parent, cursor->value) > 1) return false;
   }
   return true;
 }

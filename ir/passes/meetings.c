@@ -118,14 +118,13 @@ static void note_accesses(Walk *walk, IrOp *op)
 
 /* ---- Loops and conditions ---- */
 
-static unsigned steps_in(const IrRegion *region, const IrValue *cursor, bool deep)
+/* Those of regions within, too. */
+static unsigned steps_within(const IrRegion *region, const IrValue *cursor)
 {
-  unsigned steps = 0;
-  for (const IrOp *op = region->first; op; op = op->next) {
-    steps += op->code == OP_ADVANCE && op->operands[0]->value == cursor;
-    for (unsigned i = 0; deep && i < op->n_regions; i++)
-      steps += steps_in(op->regions[i], cursor, true);
-  }
+  unsigned steps = ir_count_steps(region, cursor);
+  for (const IrOp *op = region->first; op; op = op->next)
+    for (unsigned i = 0; i < op->n_regions; i++)
+      steps += steps_within(op->regions[i], cursor);
   return steps;
 }
 
@@ -137,11 +136,11 @@ static void begin_loop(Walk *walk, const IrRegion *body)
   g_autofree Position *old = g_memdup2(before, MAX(1, n) * sizeof *old);
   for (unsigned i = 0; i < n; i++) {
     Position *position = &g_array_index(walk->positions, Position, i);
-    unsigned steps = steps_in(body, old[i].cursor, false), all = steps_in(body, old[i].cursor, true), j = 0;
+    unsigned steps = ir_count_steps(body, old[i].cursor), all = steps_within(body, old[i].cursor), j = 0;
     if (!all) continue;
     while (j < i &&
-           (steps != all || old[j].origin != old[i].origin || steps_in(body, old[j].cursor, false) != steps ||
-            steps_in(body, old[j].cursor, true) != all))
+           (steps != all || old[j].origin != old[i].origin || ir_count_steps(body, old[j].cursor) != steps ||
+            steps_within(body, old[j].cursor) != all))
       j++;
     position->origin = j < i ? g_array_index(walk->positions, Position, j).origin : ++walk->origins;
   }
@@ -152,7 +151,7 @@ static void end_iteration(Walk *walk, const IrRegion *body)
 {
   for (unsigned i = 0; i < walk->positions->len; i++) {
     Position *position = &g_array_index(walk->positions, Position, i);
-    if (steps_in(body, position->cursor, true) != steps_in(body, position->cursor, false))
+    if (steps_within(body, position->cursor) != ir_count_steps(body, position->cursor))
       position->origin = ++walk->origins;
   }
 }

@@ -38,8 +38,7 @@ static bool constant_loop(const IrOp *loop, int64_t *low, int64_t *high, int64_t
 
 static bool moves(const IrOp *op, const IrOp *cursor)
 {
-  return op->code == OP_ADVANCE && op->operands[0]->kind == EXPR_VALUE &&
-         op->operands[0]->value == cursor->results[0];
+  return ir_steps_cursor(op, cursor->results[0]);
 }
 
 /* Copies, one group, one step of the cursor. */

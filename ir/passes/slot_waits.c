@@ -61,11 +61,6 @@ static bool reads_slot(const IrOp *op, const IrValue *cursor)
   return reads;
 }
 
-static bool steps_by(const IrOp *op, const IrValue *cursor)
-{
-  return op->code == OP_ADVANCE && op->operands[0]->value == cursor;
-}
-
 /* Does a product of the region take from registers what an op loads? */
 static bool feeds_product(const IrOp *get)
 {
@@ -79,7 +74,7 @@ static bool feeds_product(const IrOp *get)
 static void note_use(IrOp *op, void *data)
 {
   Uses *uses = data;
-  uses->steps |= steps_by(op, uses->cursor);
+  uses->steps |= ir_steps_cursor(op, uses->cursor);
   if (!reads_slot(op, uses->cursor)) return;
   bool loads = op->code == OP_GET && !feeds_product(op);
   *(loads ? &uses->loads : &uses->multiplies) = true;
@@ -150,7 +145,7 @@ static void free_slots(const Reading *reading, IrRegion *region, const Uses *all
     note_uses(op, &uses);
     for (unsigned i = 0; i < op->n_regions; i++)
       free_slots(reading, op->regions[i], all);
-    if (!steps_by(op, reading->free->value)) continue;
+    if (!ir_steps_cursor(op, reading->free->value)) continue;
     const Uses *here = uses.loads || uses.multiplies ? &uses : all;
     free_slot(reading, op, here->loads && !here->multiplies);
     uses.loads = uses.multiplies = false;
@@ -237,7 +232,7 @@ static void note_ring_use(IrOp *op, void *data)
     const IrValue *value = cursor->declared->results[0];
     cursor->reads |= reads_slot(op, value);
     cursor->writes |= writes_slot(op, value);
-    cursor->steps |= steps_by(op, value);
+    cursor->steps |= ir_steps_cursor(op, value);
   }
   if (op->code != OP_CURSOR || !is_barrier_of(op->operands[0], ring->ring)) return;
   Cursor cursor = {.declared = op};

@@ -5,7 +5,6 @@ Small graphs that between them take every optional rewrite run on the simulator 
 by name (exit 3). What --explain says of a rewrite is there with it and not without."""
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import tempfile
 
 ADLGEN = os.path.abspath(sys.argv[1])
 GPU = "h100"
-KERNEL = str(pathlib.Path(__file__).resolve().parents[1] / "ir" / "kernels" / "attention.tile.ir")  # names the passes of kernels
 
 
 def tensor(kind, *shape):
@@ -105,9 +103,9 @@ def adlgen(*arguments):
     return subprocess.run([ADLGEN, *arguments], capture_output=True, text=True, check=False)
 
 
-def names(folder, option, file="rows.json"):
+def names(folder, option):
     """What the option takes, from the hint that follows a wrong name."""
-    said = adlgen("compile", os.path.join(folder, file), "--gpu", GPU, "--out", f"{folder}/out", option, "no-such").stderr
+    said = adlgen("compile", f"{folder}/rows.json", "--gpu", GPU, "--out", f"{folder}/out", option, "no-such").stderr
     return re.search(r"^hint: one of: (.*)$", said, re.MULTILINE).group(1).split(", ")
 
 
@@ -145,7 +143,7 @@ def main():
         for name, graph in GRAPHS.items():
             with open(f"{folder}/{name}.json", "w", encoding="utf-8") as file:
                 json.dump({"name": name, **graph}, file)
-        passes = names(folder, "--start-after", KERNEL)
+        passes = names(folder, "--start-after")
         rewrites = [name for name in names(folder, "--skip") if name not in passes]
         usual = {graph: explain(folder, graph)[1] for graph in GRAPHS}
         if len(rewrites) < 10:

@@ -2,25 +2,15 @@
  * completed as such; names that an action shows are those that its command lists. */
 #include "cli/cli.h"
 #include "cli/completion_sets.h"
-#include "generator/front/census.h"
-#include "generator/fusion/fusion.h"
-#include "ir/pass.h"
+#include "cli/pass_log.h"
 #include <string.h>
 
-/* Of the graph's reading, of fusion, of kernels. */
-static char *pass_names(void)
+static char *pass_names(const char *option)
 {
-  unsigned n = 0, n_rewrites = 0;
-  const IrPass *passes = ir_pass_list(&n);
-  const FusionRewrite *rewrites = fusion_rewrites(&n_rewrites);
-  GString *names = g_string_new("all");
-  for (unsigned i = 0; i < GRAPH_PASS_COUNT; i++)
-    g_string_append_printf(names, " %s", graph_passes[i].name);
-  for (unsigned i = 0; i < n_rewrites; i++)
-    g_string_append_printf(names, " %s", rewrites[i].name);
-  for (unsigned i = 0; i < n; i++)
-    g_string_append_printf(names, " %s", passes[i].name);
-  return g_string_free(names, FALSE);
+  g_autoptr(GPtrArray) names = pass_log_names(option);
+  if (!strcmp(option, "print-after")) g_ptr_array_insert(names, 0, "all");
+  g_ptr_array_add(names, NULL);
+  return g_strjoinv(" ", (char **)names->pdata);
 }
 
 /* A shell's command that prints the first column of what a command of adlgen lists. */
@@ -33,7 +23,7 @@ static char *listing(const char *command)
 static char *words_of(const Option *option)
 {
   if (option->choices) return g_strjoinv(" ", (char **)option->choices);
-  if (!strcmp(option->value, "PASS")) return pass_names();
+  if (!strcmp(option->value, "PASS")) return pass_names(option->name);
   if (strcmp(option->value, "GPU") != 0) return NULL;
   g_autofree char *list = listing("gpus");
   return g_strdup_printf("$(%s)", list);

@@ -16,8 +16,7 @@ struct PassLog {
   unsigned n;
 };
 
-/* What an option names: passes of kernels all of them, rewrites of fusion --skip and --print-after, passes of reading the last. */
-static GPtrArray *names_for(const char *what)
+GPtrArray *pass_log_names(const char *what)
 {
   unsigned n_passes = 0, n_rewrites = 0;
   const IrPass *passes = ir_pass_list(&n_passes);
@@ -35,7 +34,7 @@ static GPtrArray *names_for(const char *what)
 
 bool pass_log_known(const char *what, const char *pass, GError **error)
 {
-  g_autoptr(GPtrArray) names = names_for(what);
+  g_autoptr(GPtrArray) names = pass_log_names(what);
   g_ptr_array_add(names, NULL);
   if (g_strv_contains((const char *const *)names->pdata, pass)) return true;
   const char *near = nearest_name(pass, (const char *const *)names->pdata);

@@ -11,6 +11,9 @@ PassLog *pass_log_new(const char *const *print_after, GError **error);
 void pass_log_free(PassLog *log);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PassLog, pass_log_free)
 
+/* What the option of this name takes, beside `all`: --start-after passes of kernels, --skip rewrites of fusion too, --print-after passes
+ * of reading as well. Names only, not owned by the array. */
+GPtrArray *pass_log_names(const char *what);
 /* Checks that a word names a pass; what is the option it was given to. */
 bool pass_log_known(const char *what, const char *pass, GError **error);
 

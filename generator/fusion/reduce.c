@@ -72,12 +72,13 @@ static bool is_by_rows(const GraphNode *anchor)
 static bool is_wanted(const GraphNode *anchor)
 {
   const GraphTensor *source = anchor->inputs[0];
+  if (source->rank < 2) return false;
   uint32_t all = (1u << source->rank) - 1;
   bool kind = anchor->op->id == ONNX_ReduceMax || anchor->op->id == ONNX_ReduceMin ||
               anchor->op->id == ONNX_ReduceSum ||
               (anchor->op->id == ONNX_ReduceMean && reduced_count(anchor) > 0);
   bool last = anchor->axes == 1u << (source->rank - 1);
-  return kind && source->rank >= 2 && (anchor->axes == all || last || is_by_rows(anchor));
+  return kind && (anchor->axes == all || last || is_by_rows(anchor));
 }
 
 /* Rows and columns of a product with room for one more step. */

@@ -292,17 +292,22 @@ static char *lay_out(const json_t *object)
   return g_string_free(text, FALSE);
 }
 
+bool emit_without_loops(const Graph *graph, const char *why, GError **error)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++)
+    if (graph->nodes[i]->loop) {
+      error_set(error, ERROR_UNSUPPORTED, &graph->nodes[i]->mark, "loop", NULL, "%s is a loop, which %s",
+                graph_written_operator(graph->nodes[i])->name, why);
+      return false;
+    }
+  return true;
+}
+
 bool emit_graph(const Graph *graph, Output *output, GError **error)
 {
   g_autoptr(GPtrArray) kept = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
   Emission emission = {graph, kept, error};
-  for (unsigned i = 0; i < graph->n_nodes; i++)
-    if (graph->nodes[i]->loop) {
-      error_set(error, ERROR_UNSUPPORTED, &graph->nodes[i]->mark, "loop", NULL,
-                "%s is a loop, which an op description cannot say",
-                graph_written_operator(graph->nodes[i])->name);
-      return false;
-    }
+  if (!emit_without_loops(graph, "an op description cannot say", error)) return false;
   json_t *object = graph_json(&emission);
   if (!object) return false;
   g_autofree char *text = lay_out(object);

@@ -13,3 +13,6 @@ bool emit_onnx(const Graph *graph, Output *output, GError **error);
 
 /* Is the attribute written? What is not holds the default. */
 bool emit_has_attribute(const GraphNode *node, unsigned attribute);
+
+/* ERROR_UNSUPPORTED "loop", with `which WHY`, where the graph has one. */
+bool emit_without_loops(const Graph *graph, const char *why, GError **error);

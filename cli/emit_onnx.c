@@ -506,13 +506,7 @@ static bool can_say(const Graph *graph, unsigned opset, GError **error)
               node->op->since);
     return false;
   }
-  for (unsigned i = 0; i < graph->n_nodes; i++)
-    if (graph->nodes[i]->loop) {
-      error_set(error, ERROR_UNSUPPORTED, &graph->nodes[i]->mark, "loop", NULL,
-                "%s is a loop, which --emit onnx does not write",
-                graph_written_operator(graph->nodes[i])->name);
-      return false;
-    }
+  if (!emit_without_loops(graph, "--emit onnx does not write", error)) return false;
   for (unsigned i = 0; i < graph->n_tensors; i++) {
     const GraphTensor *tensor = graph->tensors[i];
     bool strided = tensor->kind == TENSOR_INPUT && !graph_is_row_major(tensor);

@@ -14,6 +14,13 @@ void verify_walk(Verifier *verifier, const IrOp *tiles)
   if (ir_attribute_int(tiles, ATTR_STREAM_K, 1) > 1 && !ir_attribute(tiles, ATTR_STEPS))
     verify_fault(verifier, &tiles->mark, "steps", "such as steps ceil_div(K, 64)",
                  "`stream_k` divides `steps`, which are missing");
+  int64_t dynamic = ir_attribute_int(tiles, ATTR_DYNAMIC, 0);
+  if (dynamic < 0 || dynamic > 1)
+    verify_fault(verifier, &tiles->mark, "dynamic", NULL,
+                 "`dynamic` is 1 or 0: blocks claim their tiles, or walk them in a fixed order");
+  else if (dynamic && ir_attribute_int(tiles, ATTR_PERSISTENT, 0) < 1)
+    verify_fault(verifier, &tiles->mark, "dynamic", "such as persistent 1",
+                 "`dynamic` needs `persistent`: a block that has one tile claims no other");
 }
 
 /* A scheduler keeps what stands in front of all it does, and starts as a number. */

@@ -26,7 +26,6 @@ static const char *refusal(const Split *split, const IrOp *tiles, bool engine)
   bool sums = ir_launch_get(split->kernel, ATTR_FLAGS) != NULL;
   ir_region_visit(tiles->regions[0], note_sum, &sums);
   if (!engine) return "threads copy, and no role of its own does";
-  if (!ir_attribute_int(tiles, ATTR_PERSISTENT, 0)) return "a block has one tile";
   if (scheduler_of(split->module, tiles)) return "how many tiles there are is known on the device only";
   if (split->cluster.blocks > 1) return "the blocks of a cluster walk together";
   if (split->pingpong > 1 || tiles_are_streamed(tiles)) return "warpgroups or blocks share tiles";

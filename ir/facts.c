@@ -180,6 +180,13 @@ bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, co
   return true;
 }
 
+const IrExpr *ir_untransposed(const IrExpr *expr)
+{
+  while (expr->kind == EXPR_TRANSPOSED)
+    expr = expr->items[0];
+  return expr;
+}
+
 const IrExpr *ir_access_base(const IrExpr *access)
 {
   while (access->kind == EXPR_INDEX || access->kind == EXPR_FIELD || access->kind == EXPR_TRANSPOSED)
@@ -296,4 +303,30 @@ bool ir_row_extent(const IrExpr *extent, const IrExpr *row, int64_t *every)
   if (!ir_expr_equal(extent, row)) return false;
   if (every) *every = parts;
   return true;
+}
+
+typedef struct {
+  bool (*is)(const IrExpr *, const void *);
+  const void *data;
+  GHashTable *seen; /* values */
+  bool found;
+} Origin;
+
+static void find_origin(const IrExpr *leaf, void *data)
+{
+  Origin *origin = data;
+  origin->found = origin->found || origin->is(leaf, origin->data);
+  if (origin->found || leaf->kind != EXPR_VALUE || !g_hash_table_add(origin->seen, leaf->value)) return;
+  const IrValue *value = leaf->value;
+  const IrOp *op = value->def ? value->def : value->argument_of ? value->argument_of->owner : NULL;
+  for (unsigned i = 0; op && i < op->n_operands && !origin->found; i++)
+    ir_expr_visit(op->operands[i], find_origin, origin);
+}
+
+bool ir_follows(const IrExpr *expr, bool (*is)(const IrExpr *leaf, const void *data), const void *data)
+{
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+  Origin origin = {is, data, seen, false};
+  ir_expr_visit(expr, find_origin, &origin);
+  return origin.found;
 }

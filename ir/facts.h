@@ -22,6 +22,8 @@ unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrEx
  * contiguous dimension, no more dimensions than it has. (Bounds may be anything: TMA clips.) */
 bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, const struct Mechanism *engine);
 #define TENSOR_MAP_RANK 5 /* dimensions of a tensor map in the text, the plan and the driver */
+/* An operand without the `^T` behind it. */
+const IrExpr *ir_untransposed(const IrExpr *expr);
 /* `%x` behind an operand that names a tile of a channel or a tensor: the base of EXPR_INDEX / EXPR_FIELD /
  * transposed. */
 const IrExpr *ir_access_base(const IrExpr *access);
@@ -46,6 +48,9 @@ unsigned ir_role_warps(const IrOp *role);
 int64_t ir_trip_count(const IrOp *loop);
 /* The cursor under which an access to a channel's slot lies, or NULL. */
 IrExpr *ir_slot_cursor(const IrExpr *access);
+/* Does an expression follow from a leaf that `is` picks: one of its own, or of what the operations read that define its values,
+ * and the loops and walks that count them? */
+bool ir_follows(const IrExpr *expr, bool (*is)(const IrExpr *leaf, const void *data), const void *data);
 /* Does the op bring the cursor to its next slot? */
 bool ir_steps_cursor(const IrOp *op, const IrValue *cursor);
 /* How many ops of the region do, those of regions within not among them. */

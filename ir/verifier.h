@@ -39,6 +39,7 @@ void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigne
 void verify_type(Verifier *verifier, const IrType *type, const Mark *mark, const char *what);
 void verify_rows(Verifier *verifier, const IrOp *tiles); /* how `tiles` holds rows: ir/verify_rows.c */
 void verify_walk(Verifier *verifier, const IrOp *tiles); /* ir/verify_scheduler.c */
+void verify_thread(Verifier *verifier, const IrOp *op);  /* ir/verify_thread.c */
 void verify_sort(Verifier *verifier, const IrOp *op);    /* ir/verify_sort.c */
 void verify_count(Verifier *verifier, const IrOp *op);
 /* Two tiles of one shape and element type. */

@@ -1,5 +1,4 @@
 /* The verifier's rules for single operations: shapes, element types, variables, control. */
-#include "ir/calls.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/reducer.h"
@@ -637,47 +636,6 @@ static void check_map(Verifier *verifier, const IrOp *op)
           "an im2col map is of a tensor with channels, one to three spatial dimensions and batches");
 }
 
-/* A register, a constant, a list or range of registers; `register + constant` where an address stands. */
-static bool is_thread_operand(const IrExpr *expr, bool address)
-{
-  switch (expr->kind) {
-  case EXPR_INT:
-  case EXPR_FLOAT:
-  case EXPR_VALUE:
-  case EXPR_NAME:
-  case EXPR_SYMBOL:
-  case EXPR_DIM: return true;
-  case EXPR_INDEX: return expr->items[0]->kind == EXPR_VALUE;
-  case EXPR_LIST:
-    for (unsigned i = 0; i < expr->n; i++)
-      if (!is_thread_operand(expr->items[i], false)) return false;
-    return true;
-  case EXPR_CALL: {
-    const IrCallInfo *info = ir_call_info(expr->name);
-    return info && info->encoded;
-  }
-  case EXPR_UNARY: return expr->operator_ == OPERATOR_LNOT && is_thread_operand(expr->items[0], false);
-  case EXPR_BINARY:
-    return address && (expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB) &&
-           is_thread_operand(expr->items[0], false) && expr->items[1]->kind == EXPR_INT;
-  default: return false;
-  }
-}
-
-static void check_thread(Verifier *verifier, const IrOp *op)
-{
-  unsigned effects = ir_op_effects(op->code);
-  bool address = effects & (EFFECT_READ | EFFECT_WRITE | EFFECT_SYNC);
-  for (unsigned i = 0; i < op->n_operands; i++)
-    if (!is_thread_operand(op->operands[i], address))
-      verify_fault(verifier, &op->mark, "thread-operand", NULL,
-                   "operand %u is neither a register nor a constant%s", i,
-                   address ? " nor register + constant" : "");
-  const IrExpr *when = ir_attribute_value(op, ATTR_WHEN);
-  if (when && !is_thread_operand(when, false))
-    fault(verifier, op, "thread-operand", "`when` takes a predicate or its negation");
-}
-
 static void check_tiles(Verifier *verifier, const IrOp *op)
 {
   const IrExpr *name = op->operands[0];
@@ -722,10 +680,47 @@ static void check_some(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "element-type", "`some` takes a tile of bool, and gives a predicate");
 }
 
+/* Loops, conditions, functions and declarations: what holds other operations, or is named by them. */
+static void check_structure(Verifier *verifier, const IrOp *op)
+{
+  switch (op->code) {
+  case OP_FOR: check_for(verifier, op); break;
+  case OP_REPEAT: check_repeat(verifier, op); break;
+  case OP_TILES: check_tiles(verifier, op); break;
+  case OP_BREAK_IF:
+    if (!verifier->loops) fault(verifier, op, "break", "`break_if` stands outside any loop");
+    check_condition(verifier, op);
+    break;
+  case OP_IF: check_condition(verifier, op); break;
+  case OP_CHANNEL: check_channel(verifier, op); break;
+  case OP_SLOT:
+    if (!op->parent->owner || op->parent->owner->code != OP_CHANNEL)
+      fault(verifier, op, "channel", "`tile` stands in a channel only");
+    break;
+  case OP_TURN: verify_turn(verifier, op); break;
+  case OP_RETURN: check_return(verifier, op); break;
+  case OP_CALL: check_call(verifier, op); break;
+  case OP_ROLE: check_role(verifier, op); break;
+  case OP_BARRIER:
+    check_positive(verifier, op, ATTR_ARRIVALS);
+    check_positive(verifier, op, ATTR_COUNT);
+    break;
+  case OP_TAKE:
+    verify_not_left(verifier, op, "a slot that is taken, and nobody frees it");
+    G_GNUC_FALLTHROUGH;
+  case OP_CURSOR:
+    if (!is_channel(verifier, op->operands[0]))
+      fault(verifier, op, "operand", "`%s` needs a channel, such as @ab", ir_op_info(op->code)->name);
+    break;
+  case OP_MAP: check_map(verifier, op); break;
+  default: break;
+  }
+}
+
 void verify_op_rules(Verifier *verifier, const IrOp *op)
 {
   check_stored_only(verifier, op);
-  if (verifier->module->level == IR_THREAD) check_thread(verifier, op);
+  if (verifier->module->level == IR_THREAD) verify_thread(verifier, op);
   if (ir_op_effects(op->code) & EFFECT_UPDATE) check_written(verifier, op, op->operands[0]);
   if (ir_op_is_elementwise(op->code)) {
     check_elementwise(verifier, op);
@@ -754,43 +749,14 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_SOME: check_some(verifier, op); break;
   case OP_SET: check_set(verifier, op); break;
   case OP_VAR: check_var(verifier, op); break;
-  case OP_FOR: check_for(verifier, op); break;
-  case OP_REPEAT: check_repeat(verifier, op); break;
-  case OP_TILES: check_tiles(verifier, op); break;
-  case OP_BREAK_IF:
-    if (!verifier->loops) fault(verifier, op, "break", "`break_if` stands outside any loop");
-    check_condition(verifier, op);
-    break;
-  case OP_IF: check_condition(verifier, op); break;
-  case OP_CHANNEL: check_channel(verifier, op); break;
-  case OP_SLOT:
-    if (!op->parent->owner || op->parent->owner->code != OP_CHANNEL)
-      fault(verifier, op, "channel", "`tile` stands in a channel only");
-    break;
-  case OP_TURN: verify_turn(verifier, op); break;
-  case OP_RETURN: check_return(verifier, op); break;
-  case OP_CALL: check_call(verifier, op); break;
-  case OP_ROLE: check_role(verifier, op); break;
-  case OP_BARRIER:
-    check_positive(verifier, op, ATTR_ARRIVALS);
-    check_positive(verifier, op, ATTR_COUNT);
-    break;
   case OP_AWAIT:
   case OP_ARRIVE:
   case OP_EXPECT: check_barrier(verifier, op); break;
-  case OP_TAKE:
-    verify_not_left(verifier, op, "a slot that is taken, and nobody frees it");
-    G_GNUC_FALLTHROUGH;
-  case OP_CURSOR:
-    if (!is_channel(verifier, op->operands[0]))
-      fault(verifier, op, "operand", "`%s` needs a channel, such as @ab", ir_op_info(op->code)->name);
-    break;
   case OP_CONVERT: {
     IrType from = type_of(verifier, op->operands[0]);
     verify_same_tile(verifier, op, &from, &op->results[0]->type);
     break;
   }
-  case OP_MAP: check_map(verifier, op); break;
-  default: break;
+  default: check_structure(verifier, op);
   }
 }

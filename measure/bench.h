@@ -216,7 +216,6 @@ BenchTimings *bench_time(BenchGpu *gpu, BenchCandidate *const *candidates, unsig
 void bench_timings_free(BenchTimings *timings);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchTimings, bench_timings_free)
 
-double bench_median(const double *values, unsigned n);
 /* Median over the rounds of b / a: above 1, a is the faster. */
 double bench_ratio(const BenchTimings *timings, unsigned a, unsigned b);
 

@@ -1,4 +1,5 @@
 /* SM clock and power while something runs, from NVIDIA's management library, opened when there is one. */
+#include "base/quantile.h"
 #include "measure/bench.h"
 #include "measure/gpu_private.h"
 #include <dlfcn.h>
@@ -72,7 +73,7 @@ BenchClock bench_sampler_stop(BenchSampler *sampler)
   g_atomic_int_set(&sampler->stop, 1);
   g_thread_join(sampler->thread);
   if (sampler->n) {
-    clock.median_mhz = bench_median(sampler->mhz, sampler->n);
+    clock.median_mhz = median(sampler->mhz, sampler->n);
     clock.low_mhz = sampler->mhz[0];
     for (unsigned i = 1; i < sampler->n; i++)
       clock.low_mhz = MIN(clock.low_mhz, sampler->mhz[i]);

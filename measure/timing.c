@@ -1,6 +1,6 @@
 /* The clock of bench: candidates in turn, round after round. */
+#include "base/quantile.h"
 #include "measure/bench.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Launches timed in one round: more for short kernels, within these bounds. */
@@ -21,34 +21,12 @@ const char *bench_mode_name(BenchMode mode)
 
 /* ---- numbers ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* A quantile by linear interpolation. */
-static double quantile(const double *values, unsigned n, double q)
-{
-  if (!n) return NAN;
-  g_autofree double *sorted = g_memdup2(values, n * sizeof *values);
-  qsort(sorted, n, sizeof *sorted, compare_doubles);
-  double at = q * (n - 1);
-  unsigned i = (unsigned)at;
-  return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
-}
-
-double bench_median(const double *values, unsigned n)
-{
-  return quantile(values, n, 0.5);
-}
-
 double bench_ratio(const BenchTimings *timings, unsigned a, unsigned b)
 {
   g_autofree double *ratios = g_new(double, timings->n_rounds);
   for (unsigned i = 0; i < timings->n_rounds; i++)
     ratios[i] = timings->of[b].rounds[i] / timings->of[a].rounds[i];
-  return bench_median(ratios, timings->n_rounds);
+  return median(ratios, timings->n_rounds);
 }
 
 static BenchTimings *timings_new(unsigned n, unsigned rounds)
@@ -77,7 +55,7 @@ static void summarise(BenchTimings *timings)
 {
   for (unsigned i = 0; i < timings->n; i++) {
     BenchTiming *t = &timings->of[i];
-    t->median = bench_median(t->rounds, timings->n_rounds);
+    t->median = median(t->rounds, timings->n_rounds);
     t->spread =
         (quantile(t->rounds, timings->n_rounds, 0.75) - quantile(t->rounds, timings->n_rounds, 0.25)) /
         t->median;
@@ -174,7 +152,7 @@ static bool event_rounds(Timer *t, unsigned first, unsigned end, GError **error)
       if (!queue_with_events(t, t->candidates[i], error)) return false;
       for (unsigned j = 0; j < t->repeats; j++)
         if (!device_event_elapsed(t->events[2 * j], t->events[2 * j + 1], &us[j], error)) return false;
-      t->timings->of[i].rounds[round] = bench_median(us, t->repeats);
+      t->timings->of[i].rounds[round] = median(us, t->repeats);
     }
   return true;
 }

@@ -1,5 +1,5 @@
 #include "runtime/profile.h"
-#include <stdlib.h>
+#include "base/quantile.h"
 #include <string.h>
 
 #define ROUNDS  15 /* replays, of whose times each launch gets the median */
@@ -14,18 +14,6 @@ typedef struct Profile {
   unsigned at;
   double *us; /* [launch * ROUNDS + round] */
 } Profile;
-
-static int ascending(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(double *rounds)
-{
-  qsort(rounds, ROUNDS, sizeof *rounds, ascending);
-  return rounds[ROUNDS / 2];
-}
 
 static bool count(unsigned launch, void *data, GError **error)
 {
@@ -80,7 +68,7 @@ static bool time_whole(Profile *p, double *us, GError **error)
     ok = device_event_record(p->events[0], error) && device_graph_queue(graph, error) &&
          device_event_record(p->events[1], error) && wait(p, error) &&
          device_event_elapsed(p->events[0], p->events[1], &rounds[i < WARM_UP ? 0 : i - WARM_UP], error);
-  *us = median(rounds);
+  *us = median(rounds, ROUNDS);
   return ok;
 }
 
@@ -101,7 +89,7 @@ bool profile_launches(DeviceRecorder *recorder, ProfileQueue queue, void *data, 
     times->n = p.n;
     times->us = g_new(double, p.n + 1);
     for (unsigned i = 0; i < p.n; i++)
-      times->us[i] = median(&p.us[(size_t)i * ROUNDS]);
+      times->us[i] = median(&p.us[(size_t)i * ROUNDS], ROUNDS);
   }
   for (unsigned i = 0; i < n_events; i++)
     device_event_free(p.events[i]);

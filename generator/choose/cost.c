@@ -364,58 +364,95 @@ static double widening_busy(const CostModel *model, const CostGemm *gemm, const 
   return together * groups * (double)tile->bk / LINE * model->widen_nibbles_busy;
 }
 
-CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+/* What TMA brings an SM in a clock while `busy` of them copy. */
+static double copy_rate(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, double waves, double busy)
 {
   const CostModel *model = gpu->model;
-  unsigned split = tile->split_k > 1 ? tile->split_k : 1;
-  CostReport cost = cost_waves(gemm, tile, split, 1);
+  double rate = gpu_fact(gpu, "tma.throughput");
+  if (!(rate > 0)) rate = model->default_copy;
+  double all = waves >= model->few_waves && wave_bytes(model, gemm, tile) > model->l2_full * gpu->l2_bytes
+                   ? model->all_copy_misses
+                   : model->all_copy;
+  if (2 * busy > gpu->sm_count) rate = fmin(rate, model->pair_copy);
+  return fmin(rate, all * gpu->sm_count / busy);
+}
+
+/* The parts of a k step, each alone, and the slowest; `engine`: clocks that TMA's instructions take in it, those of the results
+ * (`stores`) shared out over the `deep` steps. */
+static void cost_step(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, double busy, double stores,
+                      double deep, CostReport *cost, double *engine)
+{
+  const CostModel *model = gpu->model;
   double bm = tile->bm, bn = tile->bn, bk = tile->bk;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   unsigned beside = MAX(1, tile->warpgroups_n);
   /* each warpgroup reads all of B, those beside one another all of A */
   double read = bm / WARPGROUP_ROWS * (WARPGROUP_ROWS * gemm->a_bytes * beside + bn * gemm->b_bytes) * bk;
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
-  double rate = gpu_fact(gpu, "tma.throughput");
-  if (!(rate > 0)) rate = model->default_copy;
-  double busy = fmin(cost.tiles * split, gemm->sms);
-  double all =
-      cost.waves >= model->few_waves && wave_bytes(model, gemm, tile) > model->l2_full * gpu->l2_bytes
-          ? model->all_copy_misses
-          : model->all_copy;
-  if (2 * busy > gpu->sm_count) rate = fmin(rate, model->pair_copy);
-  rate = fmin(rate, all * gpu->sm_count / busy);
-  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
-  if (tile->promote) cost.tensor += promotion(model, tile);
-  cost.tensor = fmax(cost.tensor + widening(model, gemm, tile), widening_busy(model, gemm, tile, 1));
+  double rate = copy_rate(gpu, gemm, tile, cost->waves, busy);
+  cost->tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
+  if (tile->promote) cost->tensor += promotion(model, tile);
+  cost->tensor = fmax(cost->tensor + widening(model, gemm, tile), widening_busy(model, gemm, tile, 1));
   if (tile->through_registers)
-    cost.tensor += model->load_a * (tile->bm > WARPGROUP_ROWS ? 1 - model->load_a_hidden : 1);
-  cost.shared = (filled + read) / banks /
-                (tile->bm > WARPGROUP_ROWS ? model->shared_two_groups : model->shared_one_group);
-  double deep = ceil(divide_up(gemm->k, tile->bk) / split), stores = straddling_stores(model, gemm, tile);
+    cost->tensor += model->load_a * (tile->bm > WARPGROUP_ROWS ? 1 - model->load_a_hidden : 1);
+  cost->shared = (filled + read) / banks /
+                 (tile->bm > WARPGROUP_ROWS ? model->shared_two_groups : model->shared_one_group);
   double part = busy / gpu->sm_count;
-  double engine = issue_clocks(model, gemm, tile, rate, part) + stores / deep; /* a step */
+  *engine = issue_clocks(model, gemm, tile, rate, part) + stores / deep;
   double copies = fmax(copy_clocks(model, gemm, tile, rate, part),
-                       lines_clocks(model, gemm, tile, rate, part, cost.waves));
-  cost.copy = overlapped(copies, l2_clocks(gpu, gemm, tile, busy));
-  if (stores > 0) cost.copy = fmax(cost.copy, engine);
-  cost.latency = model->copy_latency / fmax(1, (double)tile->stages - 1);
-  cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), model->least_step);
-  double tall = divide_up(gemm->m, tile->bm), outside = tall * bm - (double)gemm->m;
+                       lines_clocks(model, gemm, tile, rate, part, cost->waves));
+  cost->copy = overlapped(copies, l2_clocks(gpu, gemm, tile, busy));
+  if (stores > 0) cost->copy = fmax(cost->copy, *engine);
+  cost->latency = model->copy_latency / fmax(1, (double)tile->stages - 1);
+  cost->step =
+      fmax(fmax(fmax(cost->tensor, cost->shared), fmax(cost->copy, cost->latency)), model->least_step);
+}
+
+/* A k step beside others: copies of what lies outside of the tensors, blocks that drift apart, parts that are about as slow as the
+ * slowest. */
+static double step_beside_others(const CostModel *model, const CostGemm *gemm, const CostTile *tile,
+                                 const CostReport *cost, double busy, unsigned split)
+{
+  double step = cost->step;
+  double tall = divide_up(gemm->m, tile->bm), outside = tall * tile->bm - (double)gemm->m;
   /* those that share a tile read other k, those beside one another in a cluster copy once */
-  if (!tile->clips_rows)
-    cost.step += model->outside_row * outside * busy / tall / split / MAX(1, tile->cluster_n);
-  double wide = divide_up(gemm->n, tile->bn), beyond = wide * bn - (double)gemm->n;
-  if (!tile->clips_columns) cost.step += model->outside_row * beyond * busy / wide / split / cost.waves;
-  if (tile->streamed && tall > model->stream_rows) cost.step *= model->stream_apart;
-  if (tile->cluster_n > 1 && cost.waves > 1) cost.step *= model->across_waves;
-  if (tile->cluster_n > 1 && tile->cluster_m > 1 && !tile->sliced) cost.step += model->two_ways;
-  if (cost.waves > 1 || tile->stages <= model->few_stages) {
+  if (!tile->clips_rows) step += model->outside_row * outside * busy / tall / split / MAX(1, tile->cluster_n);
+  double wide = divide_up(gemm->n, tile->bn), beyond = wide * tile->bn - (double)gemm->n;
+  if (!tile->clips_columns) step += model->outside_row * beyond * busy / wide / split / cost->waves;
+  if (tile->streamed && tall > model->stream_rows) step *= model->stream_apart;
+  if (tile->cluster_n > 1 && cost->waves > 1) step *= model->across_waves;
+  if (tile->cluster_n > 1 && tile->cluster_m > 1 && !tile->sliced) step += model->two_ways;
+  if (cost->waves > 1 || tile->stages <= model->few_stages) {
     double quiet = model->quiet_latency / fmax(0.5, (double)tile->stages - 2);
     double work =
-        fmax(cost.tensor, cost.shared); /* copies that take longer wait for nothing but themselves */
-    cost.step = near_limit(near_limit(cost.step, fmin(cost.copy, work)), quiet) *
-                (tile->bm > model->tall_rows ? model->tall_tile : 1);
+        fmax(cost->tensor, cost->shared); /* copies that take longer wait for nothing but themselves */
+    step = near_limit(near_limit(step, fmin(cost->copy, work)), quiet) *
+           (tile->bm > model->tall_rows ? model->tall_tile : 1);
   }
+  return step;
+}
+
+/* Until blocks that share a tile have added up what they have. */
+static double combine_clocks(const Gpu *gpu, const CostTile *tile, unsigned split)
+{
+  const CostModel *model = gpu->model;
+  double bm = tile->bm, bn = tile->bn;
+  if (tile->streamed)
+    return model->stream_fix + (model->stream_fix_part + model->stream_fix_output * bm * bn) * (split - 1);
+  if (tile->sliced) return slices_clocks(gpu, tile, false);
+  return split > 1 ? model->combine + model->combine_output * bm * bn + model->combine_part * split : 0;
+}
+
+CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+{
+  const CostModel *model = gpu->model;
+  unsigned split = tile->split_k > 1 ? tile->split_k : 1;
+  CostReport cost = cost_waves(gemm, tile, split, 1);
+  double busy = fmin(cost.tiles * split, gemm->sms), stores = straddling_stores(model, gemm, tile);
+  double deep = ceil(divide_up(gemm->k, tile->bk) / split), engine;
+  cost_step(gpu, gemm, tile, busy, stores, deep, &cost, &engine);
+  cost.step = step_beside_others(model, gemm, tile, &cost, busy, split);
+  double beyond = divide_up(gemm->n, tile->bn) * tile->bn - (double)gemm->n;
   cost.memory =
       memory_clocks(gpu, gemm, tile) * (gemm->batches > 1 && beyond > 0 ? model->partly_outside : 1);
   if (tile->cluster_m > 1 || tile->cluster_n > 1) cost.memory *= model->pair_memory;
@@ -425,18 +462,14 @@ CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostT
   if (split > 1 && !tile->sliced && !tile->streamed) cost.step *= apart_in_k(gpu, gemm);
   double steps = cost.waves * deep;
   if (stores > 0 && deep <= model->few_steps) cost.memory += steps * engine;
-  double combine =
-      split > 1 ? model->combine + model->combine_output * bm * bn + model->combine_part * split : 0;
-  if (tile->sliced) combine = slices_clocks(gpu, tile, false);
-  if (tile->streamed)
-    combine = model->stream_fix + (model->stream_fix_part + model->stream_fix_output * bm * bn) * (split - 1);
   double main = steps / cost.waves * cost.step;
   bool paced;
   TileEnd end = best_end(model, gemm, tile, cost.waves, main, &paced);
   double exposed = (cost.waves - 1) * end.turn;
   /* the more blocks a cluster has, the longer until all have started */
   double fill = model->fill + model->fill_pair * (MAX(1, tile->cluster_m) * MAX(1, tile->cluster_n) - 1.0);
-  cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + end.last + combine;
+  cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + end.last +
+               combine_clocks(gpu, tile, split);
   if (wants_few_slots(model, gemm, tile, &cost)) cost.total -= model->few_slots_gain * cost.memory;
   if (apart && tile->pingpong <= 1 && gemm->m > tile->bm) cost.total *= model->drift_shared;
   if (apart && beyond > 0) cost.total *= model->partly_outside;

@@ -4,26 +4,16 @@
 #include "ir/mechanism.h"
 #include <string.h>
 
-static bool follows(const IrExpr *expr, const IrValue *value, GHashTable *seen)
+static bool is_origin(const IrExpr *leaf, const void *value)
 {
-  if (!value && expr->kind == EXPR_CALL && !strcmp(expr->name, "cluster_rank")) return true;
-  if (expr->kind == EXPR_VALUE) {
-    if (expr->value == value || expr->value->variable) return true;
-    const IrOp *def = g_hash_table_add(seen, expr->value) ? expr->value->def : NULL;
-    for (unsigned i = 0; def && i < def->n_operands; i++)
-      if (follows(def->operands[i], value, seen)) return true;
-    return false;
-  }
-  for (unsigned i = 0; i < expr->n; i++)
-    if (follows(expr->items[i], value, seen)) return true;
-  return false;
+  if (leaf->kind == EXPR_VALUE) return leaf->value == value || leaf->value->variable;
+  return !value && leaf->kind == EXPR_CALL && !strcmp(leaf->name, "cluster_rank");
 }
 
 /* Does the expression follow from the value, or (value: NULL) from the block's place in the cluster? What a variable holds may. */
 static bool depends_on(const IrExpr *expr, const IrValue *value)
 {
-  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-  return follows(expr, value, seen);
+  return ir_follows(expr, is_origin, value);
 }
 
 typedef struct {

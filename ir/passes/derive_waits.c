@@ -435,10 +435,7 @@ static bool has_slots_beside(const IrOp *product)
 static bool steps_once(const IrOp *product)
 {
   for (unsigned i = 1; i < product->n_operands; i++) {
-    const IrExpr *slot = product->operands[i];
-    while (slot->kind == EXPR_TRANSPOSED)
-      slot = slot->items[0];
-    const IrExpr *cursor = ir_slot_cursor(slot);
+    const IrExpr *cursor = ir_slot_cursor(ir_untransposed(product->operands[i]));
     if (cursor && ir_count_steps(product->parent, cursor->value) > 1) return false;
   }
   return true;
@@ -507,10 +504,8 @@ static void meet_peers(Waits *waits, IrRegion *region)
   IrModule *module = waits->module;
   for (IrOp *op = region->first; op; op = op->next) {
     if (op->code != OP_MMA || ir_product_parts(op) <= 1) continue;
-    const IrExpr *access = op->operands[2];
+    const IrExpr *access = ir_untransposed(op->operands[2]);
     IrOp *channel = NULL;
-    while (access->kind == EXPR_TRANSPOSED)
-      access = access->items[0];
     if (!ir_slot_of(region->function, access, &channel) || access->kind != EXPR_INDEX) continue;
     IrExpr *cursor = access->items[1];
     IrExpr *barrier =

@@ -67,6 +67,35 @@ static void lower_map_declaration(Lower *lower, IrOp *op)
     ir_attribute_set(copy, op->attributes[i].key, op->attributes[i].value);
 }
 
+/* What hands slots, groups and sections from one thread to another. */
+static void lower_handing(Lower *lower, IrOp *op)
+{
+  switch (op->code) {
+  case OP_CURSOR: lower_cursor(lower, op); break;
+  case OP_ADVANCE: lower_advance(lower, op); break;
+  case OP_SKIP: lower_skip(lower, op); break;
+  case OP_INIT_BARRIERS: lower_init_barriers(lower, op); break;
+  case OP_AWAIT: lower_await(lower, op); break;
+  case OP_ARRIVE: lower_arrive(lower, op); break;
+  case OP_EXPECT: lower_expect(lower, op); break;
+  case OP_TURN_WAIT:
+  case OP_TURN_PASS: lower_turn(lower, op); break;
+  case OP_COMMIT:
+  case OP_WAIT_GROUP:
+  case OP_FENCE:
+  case OP_SYNC_WARP:
+  case OP_SYNC:
+  case OP_SYNC_ARRIVE:
+  case OP_CLUSTER_ARRIVE:
+  case OP_CLUSTER_WAIT:
+  case OP_PREFETCH_MAP:
+  case OP_DEPENDENT_WAIT:
+  case OP_DEPENDENT_LAUNCH: pass_through(lower, op); break;
+  default:
+    lower_fail(lower, ERROR_UNSUPPORTED, "lower", NULL, "no lowering for %s", ir_op_info(op->code)->name);
+  }
+}
+
 static void lower_op(Lower *lower, IrOp *op)
 {
   if (lower_is_elementwise(op->code)) {
@@ -102,16 +131,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_COUNT: lower_count(lower, op); break;
   case OP_SPREAD: lower_spread_every(lower, op); break;
   case OP_SOME: lower_some(lower, op); break;
-  case OP_CURSOR: lower_cursor(lower, op); break;
-  case OP_ADVANCE: lower_advance(lower, op); break;
-  case OP_SKIP: lower_skip(lower, op); break;
-  case OP_INIT_BARRIERS: lower_init_barriers(lower, op); break;
-  case OP_AWAIT: lower_await(lower, op); break;
-  case OP_ARRIVE: lower_arrive(lower, op); break;
-  case OP_EXPECT: lower_expect(lower, op); break;
   case OP_COPY: lower_copy(lower, op); break;
-  case OP_TURN_WAIT:
-  case OP_TURN_PASS: lower_turn(lower, op); break;
   case OP_CONVERT: lower_convert(lower, op); break;
   case OP_PUT: lower_put(lower, op); break;
   case OP_GET: lower_get(lower, op); break;
@@ -120,19 +140,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_CLAIM: lower_claim(lower, op); break;
   case OP_POST: lower_post(lower, op); break;
   case OP_AWAIT_POSTS: lower_await_posts(lower, op); break;
-  case OP_COMMIT:
-  case OP_WAIT_GROUP:
-  case OP_FENCE:
-  case OP_SYNC_WARP:
-  case OP_SYNC:
-  case OP_SYNC_ARRIVE:
-  case OP_CLUSTER_ARRIVE:
-  case OP_CLUSTER_WAIT:
-  case OP_PREFETCH_MAP:
-  case OP_DEPENDENT_WAIT:
-  case OP_DEPENDENT_LAUNCH: pass_through(lower, op); break;
-  default:
-    lower_fail(lower, ERROR_UNSUPPORTED, "lower", NULL, "no lowering for %s", ir_op_info(op->code)->name);
+  default: lower_handing(lower, op);
   }
 }
 

@@ -85,10 +85,8 @@ static bool is_noted(const Walk *walk, const Access *access)
 /* What the op does to a slot that an operand names; false: it names none. */
 static bool access_of(const Walk *walk, const IrOp *op, unsigned operand, Access *access)
 {
-  const IrExpr *expr = op->operands[operand];
+  const IrExpr *expr = ir_untransposed(op->operands[operand]);
   IrOp *channel = NULL;
-  while (expr->kind == EXPR_TRANSPOSED)
-    expr = expr->items[0];
   const IrOp *slot = ir_slot_of(walk->kernel, expr, &channel);
   const IrExpr *cursor = slot ? ir_slot_cursor(expr) : NULL;
   const Position *position = cursor ? position_of(walk, cursor->value) : NULL;

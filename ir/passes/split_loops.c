@@ -157,7 +157,7 @@ static bool range_of_op(const Loop *loop, const IrOp *op, Range *range)
 
 static bool range_of(const Loop *loop, const IrExpr *expr, Range *range)
 {
-  if (expr->kind == EXPR_TRANSPOSED) expr = expr->items[0];
+  expr = ir_untransposed(expr);
   if (expr->kind == EXPR_VALUE && expr->value->type.kind == TYPE_TILE) {
     const IrValue *value = expr->value;
     return !value->variable && value->def && value->type.element == NUMBER_S32 &&

@@ -355,31 +355,19 @@ static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t
   ir_emit(builder, OP_ADVANCE, 1, store->stage->cursor);
 }
 
-/* Whether what an expression is computed from is loaded, or a variable's; what has been looked at. */
-typedef struct {
-  GHashTable *seen;
-  bool found;
-} Origin;
-
-static void find_origin(const IrExpr *leaf, void *data)
+static bool is_loaded(const IrExpr *leaf, const void *data)
 {
-  Origin *origin = data;
-  if (leaf->kind != EXPR_VALUE || origin->found || !g_hash_table_add(origin->seen, leaf->value)) return;
-  const IrValue *value = leaf->value;
-  const IrOp *op = value->def ? value->def : value->argument_of ? value->argument_of->owner : NULL;
-  origin->found = value->variable || (op && op->code == OP_LOAD);
-  for (unsigned i = 0; op && !origin->found && i < op->n_operands; i++)
-    ir_expr_visit(op->operands[i], find_origin, origin);
+  (void)data;
+  return leaf->kind == EXPR_VALUE &&
+         (leaf->value->variable || (leaf->value->def && leaf->value->def->code == OP_LOAD));
 }
 
 /* A walk's own coordinates begin inside of the tensor; those that memory gives, in a tile scheduler or by a load, need not. */
 static bool may_begin_outside(const IrExpr *access)
 {
-  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-  Origin origin = {seen, false};
   for (unsigned i = 1; i < access->n; i++)
-    ir_expr_visit(access->items[i], find_origin, &origin);
-  return origin.found;
+    if (ir_follows(access->items[i], is_loaded, NULL)) return true;
+  return false;
 }
 
 /* Boxes of a part that begin inside of the tensor: the others are left out. */

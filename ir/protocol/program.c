@@ -369,10 +369,9 @@ static Fence fence_of(const IrOp *op)
   return FENCE_OTHER;
 }
 
-/* What each op's step needs besides the general parts. Returns false if it has no tokens. */
-static bool compile_op(Program *program, Step *step, const IrOp *op)
+/* Barriers, groups, turns and fences. Returns false if it is none of these. */
+static bool compile_meeting(Program *program, Step *step, const IrOp *op)
 {
-  step->by = by_of(op);
   switch (op->code) {
   case OP_AWAIT:
     want_barrier(program, step, op->operands[0]);
@@ -389,7 +388,6 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     want_barrier(program, step, op->operands[0]);
     step->scalar[0] = attribute_scalar(program, op, ATTR_BYTES);
     return true;
-  case OP_COPY: compile_copy(program, step, op); return true;
   case OP_COMMIT:
   case OP_WAIT_GROUP:
     step->family = group_family(op);
@@ -408,6 +406,17 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
   case OP_CLUSTER_WAIT:
   case OP_INIT_BARRIERS: return true;
   case OP_FENCE: step->family = fence_of(op); return true;
+  default: return false;
+  }
+}
+
+/* What each op's step needs besides the general parts. Returns false if it has no tokens. */
+static bool compile_op(Program *program, Step *step, const IrOp *op)
+{
+  step->by = by_of(op);
+  if (compile_meeting(program, step, op)) return true;
+  switch (op->code) {
+  case OP_COPY: compile_copy(program, step, op); return true;
   case OP_CURSOR:
     step->value = (int)op->results[0]->id;
     step->scalar[0] = attribute_scalar(program, op, ATTR_SLOT);

@@ -1,4 +1,5 @@
 /* Names to places: tiles in slots, barriers; what shares bytes in shared memory. */
+#include "ir/facts.h"
 #include "ir/protocol/protocol.h"
 
 /* @x, @ab.a: the name of a declared thing. */
@@ -44,8 +45,7 @@ bool place_reference(Program *program, const IrExpr *expr, Reference *reference)
 {
   const IrExpr *indices[PROTOCOL_MAX_RANK + 1];
   unsigned n = 0;
-  while (expr->kind == EXPR_TRANSPOSED)
-    expr = expr->items[0];
+  expr = ir_untransposed(expr);
   const IrExpr *levels[4];
   unsigned depth = 0;
   for (; expr->kind == EXPR_INDEX && depth < G_N_ELEMENTS(levels); expr = expr->items[0])

@@ -1,4 +1,5 @@
 /* What bench takes for bytes, FLOP and products of a case, how it reads variants, and its figures. No GPU. */
+#include "base/quantile.h"
 #include "measure/session.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -186,7 +187,7 @@ static void reads_variants(void **state)
 static void takes_medians_and_ratios(void **state)
 {
   const double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
-  assert_true(bench_median(odd, 3) == 2 && bench_median(even, 4) == 2.5 && isnan(bench_median(odd, 0)));
+  assert_true(median(odd, 3) == 2 && median(even, 4) == 2.5 && isnan(median(odd, 0)));
   double a[] = {1, 2, 4}, b[] = {2, 2, 2};
   BenchTiming timing[] = {{.rounds = a}, {.rounds = b}};
   const BenchTimings timings = {.n = 2, .n_rounds = 3, .of = timing};

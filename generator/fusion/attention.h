@@ -22,3 +22,8 @@ void attention_visit_nodes(Fuser *fuser, void (*visit)(AttentionPattern *));
 void attention_visit(Fuser *fuser, void (*visit)(AttentionPattern *));
 /* Finds the products around the softmax and all nodes between; false: it is no attention. */
 bool attention_collect(AttentionPattern *at);
+
+/* Do only the last two dimensions of what the Transpose reads change places? */
+bool attention_turns_matrix(const GraphNode *node);
+/* The Transpose exchanges these of its first input. */
+void attention_turn_matrix(GraphNode *node);

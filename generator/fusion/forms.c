@@ -1,5 +1,6 @@
 /* Rewrite read_forms: what exporters write in place of attention's own nodes becomes these.
  *
+ *   Reshape(Transpose(Reshape(K)))                          K^T, if batches and heads are one dimension in between
  *   Div(e, ReduceSum(e)), e = Exp(Sub(x, ReduceMax(x)))     Softmax(x), between two products
  *   MatMul(Mul(Q, c), Mul(K^T, c))                          MatMul(Q, K^T) times c c
  *   Add(scores, mask), Where(mask, scores, -inf)            Mask(scores), if the mask is a band along the diagonal, as a
@@ -93,6 +94,45 @@ static void read_softmax(AttentionPattern *at)
     become(at, node, ONNX_Softmax, x, 1);
     node->axes = 1u << (x->rank - 1);
     fuser_note(at->fuser, "`%s` is the softmax of `%s`", node->outputs[0]->name, x->name);
+  }
+}
+
+/* ---- matrices that are turned with what is in front of them as one dimension ---- */
+
+/* The rows and columns of `a` are the columns and rows of `b`, or with `turned` false the same. */
+static bool same_matrix(const GraphTensor *a, const GraphTensor *b, bool turned)
+{
+  if (a->rank < 2 || b->rank < 2) return false;
+  const Symbolic *const *last = &b->shape[b->rank - 2];
+  return symbolic_same(a->shape[a->rank - 2], last[turned]) &&
+         symbolic_same(a->shape[a->rank - 1], last[!turned]);
+}
+
+/* What the node, a Reshape, gives with the last two dimensions in the other order; NULL: it is something else. */
+static GraphTensor *turned_operand(const AttentionPattern *at, const GraphNode *node)
+{
+  const GraphTensor *result = node->outputs[0];
+  const GraphNode *turn = producer(at, node->inputs[0], ONNX_Transpose),
+                  *merge = turn ? producer(at, turn->inputs[0], ONNX_Reshape) : NULL;
+  GraphTensor *x = merge ? merge->inputs[0] : NULL;
+  if (!x || !attention_turns_matrix(turn) || x->rank != result->rank ||
+      !same_matrix(turn->inputs[0], x, false) || !same_matrix(result, x, true))
+    return NULL;
+  for (unsigned d = 0; d + 2 < x->rank; d++)
+    if (!symbolic_same(x->shape[d], result->shape[d])) return NULL;
+  return x;
+}
+
+static void read_turned(AttentionPattern *at)
+{
+  const GPtrArray *live = at->fuser->live;
+  for (unsigned i = 0; i < live->len; i++) {
+    GraphNode *node = live->pdata[i];
+    GraphTensor *x = node->op->id == ONNX_Reshape ? turned_operand(at, node) : NULL;
+    if (!x) continue;
+    become(at, node, ONNX_Transpose, x, 1);
+    attention_turn_matrix(node);
+    fuser_note(at->fuser, "`%s` is `%s` with rows and columns exchanged", node->outputs[0]->name, x->name);
   }
 }
 
@@ -227,7 +267,7 @@ static bool read_mask(AttentionPattern *at, GraphNode *node, unsigned i)
   if (!find_mask(node, i, &mask) || !node->inputs[mask]) return false;
   GraphTensor *scores = node->inputs[i];
   const GraphTensor *of = node->inputs[mask];
-  Places places = fusion_places_of(at, of);
+  Places places = fusion_places_of(at, of, scores);
   if (places.kind != PLACES_BAND) return false;
   if (!lets_be(node, i, places.inside) && !fusion_turn_places(at->fuser->arena, &places)) return false;
   if (!lets_be(node, i, places.inside) || !hides(node, i, places.outside) || !sees_keys(at, &places, scores))
@@ -255,6 +295,7 @@ static void read_pattern(AttentionPattern *at)
 
 void fusion_read_forms(Fuser *fuser)
 {
+  attention_visit_nodes(fuser, read_turned);
   attention_visit_nodes(fuser, read_softmax);
   attention_visit(fuser, read_pattern);
   fusion_drop_unread(fuser);

@@ -58,13 +58,19 @@ static GraphTensor *unrepeated(Heads *heads, const GraphTensor *tensor)
   return unexpanded(heads, whole, dim + 1);
 }
 
-/* Do only the last two dimensions change places? */
-static bool turns_matrix(const GraphNode *node)
+bool attention_turns_matrix(const GraphNode *node)
 {
   unsigned rank = node->inputs[0]->rank;
   for (unsigned d = 0; d + 2 < rank; d++)
     if (node->order[d] != d) return false;
   return rank >= 2 && node->order[rank - 1] == rank - 2;
+}
+
+void attention_turn_matrix(GraphNode *node)
+{
+  unsigned rank = node->inputs[0]->rank;
+  for (unsigned d = 0; d < rank; d++)
+    node->order[d] = d + 2 < rank ? d : d + 1 == rank ? d - 1 : d + 1;
 }
 
 /* ---- tensors and nodes ---- */
@@ -114,8 +120,7 @@ static void add_node(Heads *heads, OperatorId op, GraphTensor *from, GraphTensor
   GraphNode *node = fuser_copy_node(fuser, beside, from, to);
   node->op = operator_of(op);
   to->producer = node;
-  for (unsigned i = 0; op == ONNX_Transpose && i < from->rank; i++)
-    node->order[i] = i + 2 < from->rank ? i : i + 1 == from->rank ? i - 1 : i + 1;
+  if (op == ONNX_Transpose) attention_turn_matrix(node);
   g_ptr_array_find(fuser->live, beside, &place);
   g_ptr_array_insert(fuser->live, (gint)(place + behind), node);
 }
@@ -198,7 +203,7 @@ static void group_heads(AttentionPattern *at)
     return;
   const GraphTensor *right = at->first->inputs[1];
   const GraphNode *turn = producer_of(&heads, right, ONNX_Transpose);
-  bool turned = turn && turns_matrix(turn);
+  bool turned = turn && attention_turns_matrix(turn);
   GraphTensor *keys = unrepeated(&heads, turned ? turn->inputs[0] : right),
               *values = keys ? unrepeated(&heads, at->second->inputs[1]) : NULL;
   if (!values || heads.dim + 3 != at->first->outputs[0]->rank) return;

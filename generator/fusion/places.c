@@ -5,6 +5,7 @@
 
 #define MOST_NODES    64         /* between a mask and what it is computed from */
 #define MOST_ELEMENTS (1u << 24) /* of a constant that is looked at */
+#define MOST_STEP     4096       /* of indices: sums of some nodes do not overflow */
 
 static const Places unknown = {.kind = PLACES_UNKNOWN};
 
@@ -109,6 +110,8 @@ static Places places_of_constant(Arena *arena, const GraphTensor *tensor)
   Places places = unknown;
   double value;
   if (graph_scalar(tensor, &value)) return constant(value);
+  if (tensor->values && tensor->n_elements == 1)
+    return (Places){.kind = PLACES_INDEX, .number = tensor->values[0]}; /* a symbol's, the same everywhere */
   if (!open_matrix(&m, tensor)) return unknown;
   places = places_of_list(arena, &m);
   if (places.kind == PLACES_UNKNOWN) places = places_of_matrix(arena, &m);
@@ -168,10 +171,23 @@ static Places add_indices(Arena *arena, const Places *a, const Places *b, int si
                   .number = sign > 0 ? symbolic_add(arena, of_a, of_b) : symbolic_sub(arena, of_a, of_b)};
 }
 
-/* 1 where `a op b`: a - b is a bound of column - row. */
-static Places compare_indices(Arena *arena, OperatorId op, const Places *a, const Places *b)
+/* Indices in steps, as Range has them. */
+static Places scale_index(Arena *arena, const Places *a, const Places *b)
+{
+  const Places *index = a->kind == PLACES_INDEX ? a : b, *by = index == a ? b : a;
+  if (by->kind != PLACES_CONSTANT || fabs(by->inside) > MOST_STEP) return unknown;
+  int step = (int)by->inside;
+  return (Places){.kind = PLACES_INDEX,
+                  .by_row = step * index->by_row,
+                  .by_column = step * index->by_column,
+                  .number = symbolic_mul(arena, index->number, symbolic_constant(arena, step))};
+}
+
+/* 1 where `a op b`: a - b is a bound of column - row. `one_row`: there is no other. */
+static Places compare_indices(Arena *arena, OperatorId op, bool one_row, const Places *a, const Places *b)
 {
   Places d = add_indices(arena, a, b, -1);
+  if (one_row) d.by_row = -d.by_column;
   if (d.by_row + d.by_column != 0 || (d.by_column != 1 && d.by_column != -1)) return unknown;
   /* at most: column - row <= -number, or (from the other side) column - row >= number */
   bool most = op == ONNX_Less || op == ONNX_LessOrEqual, strict = op == ONNX_Less || op == ONNX_Greater;
@@ -198,7 +214,7 @@ static Places intersect(Arena *arena, Places a, Places b)
   return a;
 }
 
-static Places binary(Arena *arena, OperatorId op, const Places *a, const Places *b)
+static Places binary(Arena *arena, OperatorId op, bool one_row, const Places *a, const Places *b)
 {
   if (a->kind == PLACES_UNKNOWN || b->kind == PLACES_UNKNOWN) return unknown;
   if (a->kind == PLACES_BAND && b->kind == PLACES_BAND)
@@ -208,11 +224,35 @@ static Places binary(Arena *arena, OperatorId op, const Places *a, const Places 
   if ((a->kind == PLACES_CONSTANT && a->inside != floor(a->inside)) ||
       (b->kind == PLACES_CONSTANT && b->inside != floor(b->inside)))
     return unknown;
-  if (is_comparison(op)) return compare_indices(arena, op, a, b);
+  if (is_comparison(op)) return compare_indices(arena, op, one_row, a, b);
+  if (op == ONNX_Mul) return scale_index(arena, a, b);
   return op == ONNX_Add || op == ONNX_Sub ? add_indices(arena, a, b, op == ONNX_Add ? 1 : -1) : unknown;
 }
 
 /* ---- other nodes ---- */
+
+static bool extent_is(const GraphTensor *tensor, unsigned from_last, const GraphTensor *like)
+{
+  const Symbolic *extent = tensor->rank < from_last ? NULL : tensor->shape[tensor->rank - from_last];
+  if (!like || like->rank < from_last) return !extent || symbolic_equals(extent, 1);
+  const Symbolic *other = like->shape[like->rank - from_last];
+  return extent ? symbolic_same(extent, other) : symbolic_equals(other, 1);
+}
+
+static bool is_one(const GraphTensor *tensor, unsigned from_last)
+{
+  return extent_is(tensor, from_last, NULL);
+}
+
+/* Places of x's elements where they stand in y, to whose shape x broadcasts: an index along one element is that one's, and a band
+ * that repeats along rows or columns is none. */
+static Places spread(const GraphTensor *x, const GraphTensor *y, Places places)
+{
+  if (is_one(x, 1)) places.by_column = 0;
+  if (is_one(x, 2)) places.by_row = 0;
+  bool lies = places.kind != PLACES_BAND || (extent_is(x, 1, y) && extent_is(x, 2, y));
+  return lies ? places : unknown;
+}
 
 /* Dimension `from` (1: the last) of what is reshaped; 0: it is none of the last two any more. */
 static unsigned moved(const GraphTensor *x, const GraphTensor *y, unsigned from)
@@ -290,6 +330,12 @@ static Places chosen(const Places *condition, const Places *yes, const Places *n
 
 static Places places_of(const AttentionPattern *at, const GraphTensor *tensor, unsigned *left);
 
+static Places places_within(const AttentionPattern *at, const GraphTensor *tensor, const GraphTensor *like,
+                            unsigned *left)
+{
+  return tensor ? spread(tensor, like, places_of(at, tensor, left)) : unknown;
+}
+
 static Places places_of_node(const AttentionPattern *at, const GraphNode *node, unsigned *left)
 {
   Arena *arena = at->fuser->arena;
@@ -308,11 +354,13 @@ static Places places_of_node(const AttentionPattern *at, const GraphNode *node, 
   case ONNX_Reshape:
   case ONNX_Unsqueeze:
   case ONNX_Squeeze: return reshaped(x, y, a);
-  case ONNX_Expand: return a;
+  case ONNX_Expand: return spread(x, y, a);
   case ONNX_Slice: return sliced(arena, node, a);
   case ONNX_Trilu: return triangle(arena, node, &a);
   case ONNX_Where: {
-    Places yes = places_of(at, node->inputs[1], left), no = places_of(at, node->inputs[2], left);
+    Places yes = places_within(at, node->inputs[1], y, left),
+           no = places_within(at, node->inputs[2], y, left);
+    a = spread(x, y, a);
     return chosen(&a, &yes, &no);
   }
   case ONNX_Cast:
@@ -325,8 +373,9 @@ static Places places_of_node(const AttentionPattern *at, const GraphNode *node, 
   }
   if (node->op->class_ != OPERATOR_ELEMENTWISE || node->n_inputs > 2) return unknown;
   if (node->n_inputs == 1) return a.kind == PLACES_INDEX ? unknown : map_values(node->op->id, &a, &b);
-  b = places_of(at, node->inputs[1], left);
-  return binary(arena, node->op->id, &a, &b);
+  a = spread(x, y, a);
+  b = places_within(at, node->inputs[1], y, left);
+  return binary(arena, node->op->id, is_one(y, 2), &a, &b);
 }
 
 static Places places_of(const AttentionPattern *at, const GraphTensor *tensor, unsigned *left)
@@ -338,8 +387,8 @@ static Places places_of(const AttentionPattern *at, const GraphTensor *tensor, u
   return node && node->outputs[0] == tensor ? places_of_node(at, node, left) : unknown;
 }
 
-Places fusion_places_of(const AttentionPattern *at, const GraphTensor *tensor)
+Places fusion_places_of(const AttentionPattern *at, const GraphTensor *tensor, const GraphTensor *like)
 {
   unsigned left = MOST_NODES;
-  return places_of(at, tensor, &left);
+  return places_within(at, tensor, like, &left);
 }

@@ -14,6 +14,7 @@ typedef struct Places {
   const Symbolic *number;
 } Places;
 
-Places fusion_places_of(const AttentionPattern *at, const GraphTensor *tensor);
+/* Of the elements of the tensor, which may be NULL, where they stand when it is broadcast to the shape of `like`. */
+Places fusion_places_of(const AttentionPattern *at, const GraphTensor *tensor, const GraphTensor *like);
 /* The same band with what was outside inside. false: it has two ends. */
 bool fusion_turn_places(Arena *arena, Places *places);

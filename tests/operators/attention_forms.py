@@ -132,6 +132,42 @@ def masks_computed():
     yield g.result(g.node("Add", g.scores(q, k), mask), v).expect(B=2, note="hides keys by their place")
 
 
+def masks_of_ranges():
+    """Places as exporters count them: Range, whose rows stand behind those of a cache."""
+    for rows, dims in (("S", {"P": 5, "S": 40}), (1, {"P": 33})):
+        g = Graph(f"mask_of_ranges_{rows}")
+        g.text["dims"] = {"P": {}}
+        q, k, v = g.heads(rows=rows, keys=f"P + {rows}")
+        sizes = [g.node("Gather", g.node("Shape", x), g.constant(2, "s64")) for x in (q, k)]
+        indices = [g.node("Range", g.constant(0, "s64"), n, g.constant(1, "s64")) for n in sizes]
+        own = g.node("Add", g.node("Unsqueeze", indices[0], g.list(1)), g.node("Sub", sizes[1], sizes[0]))
+        mask = g.node("LessOrEqual", g.node("Unsqueeze", indices[1], g.list(0)), own)
+        bias = g.node("Where", mask, g.constant(0.0), g.constant(-math.inf))
+        yield g.result(g.node("Add", g.scores(q, k), bias), v).expect(B=2, note="hides keys by their place", **dims)
+
+
+def mask_of_one_row():
+    """A triangle that repeats along rows is none."""
+    g = Graph("mask_of_one_row")
+    q, k, v = g.heads(rows=40, keys=40)
+    row = g.node("Trilu", g.node("Expand", g.constant(1.0), g.list(1, 40)), g.constant(5, "s64"), upper=0)
+    hidden = g.node("Equal", row, g.constant(0.0))
+    yield g.result(g.node("Add", g.scores(q, k), g.node("Where", hidden, g.constant(-6e4), g.constant(0.0))), v).expect(2, B=1)
+
+
+def keys_turned_as_matrices():
+    """As PyTorch 2.15 exports heads that repeat: keys are turned with batches and heads as one dimension."""
+    g = Graph("keys_turned_as_matrices", "f16")
+    q, k, v = g.heads(4, 2)
+    k, v = (g.node("Reshape", g.node("Expand", g.node("Unsqueeze", x, g.list(2)), g.list(1, 1, 2, 1, 1)),
+                   g.list(0, 4, -1, 64)) for x in (k, v))
+    turned = g.node("Transpose", g.node("Reshape", k, g.list(-1, 65, 64)), perm=[0, 2, 1])
+    g.text["inputs"]["k"]["shape"][2] = 65
+    g.text["inputs"]["v"]["shape"][2] = 65
+    s = g.node("MatMul", q, g.node("Mul", g.node("Reshape", turned, g.list(-1, 4, 64, 65)), g.constant(0.125)))
+    yield g.result(s, v).expect(B=2, S=33, note="are not repeated for groups of heads")
+
+
 # ---- softmax and scales ----
 
 def softmax_written():
@@ -318,7 +354,7 @@ def others():
 
 
 FORMS = [sums_written, sums_of_operator, sums_of_repeated_heads, masks_by_value, masks_of_other_alignment, masks_computed,
-         softmax_written, scales_in_front, masks_given, soft_cap, linear_bias, windows, head_sizes, multi_head,
+         masks_of_ranges, mask_of_one_row, keys_turned_as_matrices, softmax_written, scales_in_front, masks_given, soft_cap, linear_bias, windows, head_sizes, multi_head,
          group_query, block, block_written, others]
 
 

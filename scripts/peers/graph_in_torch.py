@@ -228,10 +228,12 @@ attend = F.scaled_dot_product_attention
 
 
 def attention(node):
-    """What graph_of_attention() makes one node: queries, keys and values of [batch, heads, rows, size], or of heads in groups."""
+    """What graph_of_attention() makes one node: queries, keys and values of [batch, heads, rows, size], or of heads in groups, and what may be seen."""
     scale, causal = node["alpha"], node["causal"]
 
-    def compute(q, k, v):
+    def compute(q, k, v, *seen):
+        if seen:
+            return attend(q, k, v, attn_mask=seen[0], scale=scale)
         groups = q.dim() == 5
         if groups:
             q, k, v, shape = q.flatten(1, 2), k.squeeze(2), v.squeeze(2), q.shape
@@ -299,6 +301,12 @@ def is_diagonal(graph, mask):
     return not lower and not length and scalar(graph, upper) == 0 and mask["attributes"]["diagonal"] == "begin"
 
 
+def is_infinite(graph, name):
+    """A constant of one element that is not written: -infinity (and no other infinity hides scores)."""
+    entry = graph["tensors"].get(name)
+    return entry is not None and entry["kind"] == "constant" and not entry["shape"] and not entry.get("data")
+
+
 def graph_of_attention(graph):
     """The graph with products that have a softmax between as one node of PyTorch's; itself, if there are none."""
     makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}
@@ -314,14 +322,17 @@ def graph_of_attention(graph):
         if not softmax_of or "alpha" in entry["attributes"] and entry["attributes"]["alpha"] != 1.0:
             continue
         mask = maker(softmax_of["inputs"][0], "Mask")
-        scores = maker((mask or softmax_of)["inputs"][0], "MatMul")
+        hidden = maker(softmax_of["inputs"][0], "Where")
+        scores = maker(hidden["inputs"][1] if hidden else (mask or softmax_of)["inputs"][0], "MatMul")
         turned = maker(scores["inputs"][1], "Transpose") if scores else None
         rank = len(graph["tensors"][entry["outputs"][0]]["shape"])
         last = turned and turned["attributes"]["perm"] == [*range(rank - 2), rank - 1, rank - 2]
         if not last or rank not in (4, 5) or (mask and not is_diagonal(graph, mask)):
             continue
-        parts = [part for part in (softmax_of, mask, scores, turned) if part]
-        whole = {"op": "attention", "domain": "", "inputs": [scores["inputs"][0], turned["inputs"][0], entry["inputs"][1]],
+        if hidden and (rank != 4 or not is_infinite(graph, hidden["inputs"][2])):
+            continue
+        parts = [part for part in (softmax_of, mask, hidden, scores, turned) if part]
+        whole = {"op": "attention", "domain": "", "inputs": [scores["inputs"][0], turned["inputs"][0], entry["inputs"][1], *([hidden["inputs"][0]] if hidden else [])],
                  "outputs": entry["outputs"], "attributes": {"alpha": scores["attributes"].get("alpha", 1.0), "causal": bool(mask)}}
         nodes = [whole if node is entry else node for node in nodes if not any(node is part for part in parts)]
     return {**graph, "nodes": nodes}

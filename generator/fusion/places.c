@@ -5,7 +5,7 @@
 
 #define MOST_NODES    64         /* between a mask and what it is computed from */
 #define MOST_ELEMENTS (1u << 24) /* of a constant that is looked at */
-#define MOST_STEP     4096       /* of indices: sums of some nodes do not overflow */
+#define MOST_STEP     (1 << 12)  /* of indices: sums of some nodes do not overflow */
 
 static const Places unknown = {.kind = PLACES_UNKNOWN};
 

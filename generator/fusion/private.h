@@ -92,6 +92,11 @@ GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *fro
 void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
                        const char *why);
 
+/* ---- equal nodes: equal.c ---- */
+
+/* Of two nodes of one operator, neither of which has a body. */
+bool fuser_same_attributes(const GraphNode *a, const GraphNode *b);
+
 /* ---- rows of row operators: rows.c ---- */
 
 /* Of what a row operator reads or gives, broadcast to its input: the reduced dims merge into one, and so do

@@ -112,16 +112,6 @@ static bool may_stack(const Stacking *at, GraphNode *node, Stacked *stacked)
   return only_views_read(at, stacked->end);
 }
 
-static bool same_attributes(const GraphNode *a, const GraphNode *b)
-{
-  for (unsigned i = 0; i < a->op->n_attributes; i++)
-    if (a->attributes[i].number != b->attributes[i].number ||
-        a->attributes[i].integer != b->attributes[i].integer ||
-        g_strcmp0(a->attributes[i].text, b->attributes[i].text))
-      return false;
-  return true;
-}
-
 /* The products of what the node multiplies that are like it, itself first. */
 static unsigned find_stack(const Stacking *at, GraphNode *node, Stacked *list)
 {
@@ -130,7 +120,7 @@ static unsigned find_stack(const Stacking *at, GraphNode *node, Stacked *list)
   if (!may_stack(at, node, &list[0])) return 0;
   for (unsigned i = 0; i < readers->len && n < MOST_STACKED; i++) {
     GraphNode *other = readers->pdata[i];
-    if (other == node || other->op != node->op || !same_attributes(node, other) ||
+    if (other == node || other->op != node->op || !fuser_same_attributes(node, other) ||
         !may_stack(at, other, &list[n]) || !list[0].sum != !list[n].sum || !list[0].bias != !list[n].bias)
       continue;
     n++;

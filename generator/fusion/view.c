@@ -50,12 +50,23 @@ static bool keeps_order(const GraphNode *node)
   return op == ONNX_Reshape || op == ONNX_Flatten || op == ONNX_Squeeze || op == ONNX_Unsqueeze;
 }
 
+static unsigned count_uses(const GPtrArray *live, const GraphTensor *tensor)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < live->len; i++) {
+    const GraphNode *node = live->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      n += node->inputs[j] == tensor;
+  }
+  return n;
+}
+
 /* Where a Concat's only reader gives the same elements in another shape: that, which then has the parts, seen in the
  * Concat's shape. The reader goes. */
 static GraphTensor *shown_otherwise(Fuser *fuser, GPtrArray *live, const GraphNode *node, GraphTensor **other)
 {
   GraphTensor *output = node->outputs[0];
-  if (output->is_output || output->n_consumers != 1) return NULL;
+  if (output->is_output || count_uses(live, output) != 1) return NULL;
   for (unsigned i = 0; i < live->len; i++) {
     const GraphNode *reader = live->pdata[i];
     if (!reader->n_inputs || reader->inputs[0] != output || !keeps_order(reader)) continue;

@@ -39,6 +39,10 @@ GRAPHS = {
                               "to": {"type": "s64", "shape": [3], "data": [9, 2, 4]}},
                 "nodes": [node("MatMul", "x a", "p"), node("MatMul", "x b", "q"), node("Reshape", "p to", "p1"),
                           node("Reshape", "q to", "q1"), node("Relu", "p1", "y"), node("Relu", "q1", "z")], "outputs": ["y", "z"]},
+    # two operators that gather the same angles
+    "equal": {"inputs": {"x": tensor("bf16", 1, 5, 32), "y": tensor("bf16", 1, 5, 32), "c": tensor("bf16", 9, 8), "s": tensor("bf16", 9, 8),
+                         "p": tensor("s64", 1, 5)},
+              "nodes": [node("RotaryEmbedding", f"{x} c s p", out, num_heads=2) for x, out in (("x", "a"), ("y", "b"))], "outputs": ["a", "b"]},
     # steps in front of rows, and branches behind them that meet again
     "rows": {"inputs": {"x": tensor("f32", 5, 40)},
              "nodes": [node("Tanh", "x", "t"), node("Softmax", "t", "p", axis=-1), node("Sigmoid", "p", "q"),
@@ -96,7 +100,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "attention", "forms"]  # the other is large
+RUN = ["gate", "equal", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "attention", "forms"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""equal_nodes.py ADLGEN: nodes that compute the same are one (rewrite merge_equal): so many launches, right on the simulator, and what
+only looks alike is computed for itself."""
+import json
+import sys
+import tempfile
+import pathlib
+import subprocess
+
+import runs
+
+GPUS = ("h100", "a100")
+
+
+def tensor(kind, *shape):
+    return {"type": kind, "shape": list(shape)}
+
+
+def node(op, inputs, outputs, **attributes):
+    return {"op": op, "inputs": inputs.split(), "outputs": outputs.split(), "attributes": attributes}
+
+
+def constant(kind, data):
+    return {"type": kind, "shape": [len(data)] if isinstance(data, list) else [], "data": data}
+
+
+def graph(name, inputs, nodes, outputs, constants=None):
+    return {"name": name, "inputs": inputs, "constants": constants or {}, "nodes": nodes, "outputs": outputs.split()}
+
+
+def angles():
+    """Three operators that gather the same angles: two gathers in all, and a kernel each."""
+    wide = tensor("bf16", "B", "S", 128)
+    turn = lambda x, y: node("RotaryEmbedding", f"{x} cos sin places", y, num_heads=4)
+    return graph("angles", {"x": wide, "y": wide, "cos": tensor("bf16", 64, 16), "sin": tensor("bf16", 64, 16),
+                            "places": tensor("s64", "B", "S")}, [turn("x", "a"), turn("y", "b"), turn("b", "c")], "a c")
+
+
+def casts():
+    """A Cast in front of each of three products with constants whose results are seen as heads: one Cast and one product."""
+    weights = {f"w{i}": {"type": "f16", "shape": [32, 16], "data": [(7 * j + i) % 9 - 4 for j in range(512)]} for i in range(3)}
+    nodes = []
+    for i in range(3):
+        nodes += [node("Cast", "x", f"h{i}", to="f16"), node("MatMul", f"h{i} w{i}", f"p{i}"), node("Reshape", f"p{i} heads", f"v{i}"),
+                  node("Transpose", f"v{i}", f"t{i}", perm=[0, 2, 1, 3])]
+    nodes += [node("Add", "t0 t1", "s"), node("Mul", "s t2", "y")]
+    return graph("casts", {"x": tensor("f32", "B", "S", 32)}, nodes, "y", {**weights, "heads": constant("s64", [0, 0, 2, 8])})
+
+
+def masks():
+    """The mask of two layers of attention is made once, of truth values that lie in no order."""
+    heads = tensor("f16", "B", 2, "S", 32)
+    inputs = {**{name: heads for name in ("q", "k", "v")}, "seen": tensor("bool", "B", 1, "S", "S")}
+    nodes, x = [], "q"
+    for i in range(2):
+        nodes += [node("Where", f"seen zero{i} low", f"m{i}"), node("Transpose", "k", f"kt{i}", perm=[0, 1, 3, 2]),
+                  node("MatMul", f"{x} kt{i}", f"s{i}"), node("Add", f"s{i} m{i}", f"b{i}"), node("Softmax", f"b{i}", f"p{i}", axis=-1),
+                  node("MatMul", f"p{i} v", f"y{i}")]
+        x = f"y{i}"
+    return graph("masks", inputs, nodes, "y1", {"zero0": constant("f16", 0), "zero1": constant("f16", 0), "low": constant("f16", -60000)})
+
+
+def rows_and_products():
+    """Norms and products of the same, of tensors that are the same themselves."""
+    nodes = []
+    for i in range(2):
+        nodes += [node("Softmax", "x", f"p{i}", axis=-1), node("MatMul", f"p{i} w", f"m{i}"), node("Transpose", f"m{i}", f"t{i}", perm=[1, 0])]
+    nodes += [node("MatMul", "t0 m1", "z"), node("Relu", "t1", "r")]
+    return graph("rows_and_products", {"x": tensor("f16", "M", 40), "w": tensor("f16", 40, 24)}, nodes, "z r")
+
+
+def unlike():
+    """Another axis, another attribute, another constant, operands the other way round, and results that the graph gives: none is left out."""
+    nodes = [node("Softmax", "x", "a", axis=-1), node("Softmax", "x", "b", axis=0), node("ReduceSum", "x rows", "c", keepdims=1),
+             node("ReduceSum", "x columns", "d", keepdims=1), node("Sub", "x z", "e"), node("Sub", "z x", "f"),
+             node("Gather", "x one", "g", axis=0), node("Gather", "x two", "h", axis=0), node("Softmax", "x", "i", axis=-1)]
+    return graph("unlike", {"x": tensor("f32", 12, 20), "z": tensor("f32", 12, 20)}, nodes, "a b c d e f g h i",
+                 {"rows": constant("s64", [0]), "columns": constant("s64", [1]), "one": constant("s64", [1, 5]), "two": constant("s64", [1, 6])})
+
+
+# graph, values of symbols, launches; None: whatever it is
+CASES = [(angles(), {"B": 2, "S": 33}, 5), (casts(), {"B": 1, "S": 31}, 3), (masks(), {"B": 2, "S": 65}, 3),
+         (rows_and_products(), {"M": 129}, 4), (unlike(), {}, None)]
+
+
+def launches(adlgen, text, gpu, dims):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "graph.json")
+        path.write_text(json.dumps(text))
+        bound = [f"--dim={name}={value}" for name, value in dims.items()]
+        done = subprocess.run([adlgen, "compile", path, "--gpu", gpu, "--out", pathlib.Path(folder, "out"), "--emit", "ptx", *bound],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{gpu} {text['name']}: exit {done.returncode}\n{done.stderr}")
+        return len(json.loads(pathlib.Path(folder, "out", gpu, "plan.json").read_text())["launches"])
+
+
+def main():
+    adlgen = sys.argv[1]
+    for text, dims, wanted in CASES:
+        for gpu in GPUS:
+            found = launches(adlgen, text, gpu, dims)
+            if wanted is not None and found != wanted:
+                sys.exit(f"{text['name']} on {gpu}: {found} launches, {wanted} expected")
+    runs.run_batch(adlgen, [{"graph": text, "gpu": gpu, "dims": dims} for text, dims, _ in CASES for gpu in GPUS])
+
+
+if __name__ == "__main__":
+    main()

@@ -200,6 +200,13 @@ static GemmCandidate settled(Chooser *chooser, GemmCandidate tile)
   return tile;
 }
 
+/* At most so many columns, of which each product has as many: whole rows of fragments. */
+static unsigned whole_parts(const FusedGemm *gemm, unsigned columns)
+{
+  unsigned parts = 8 * gemm->products;
+  return columns / parts * parts;
+}
+
 static bool choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
@@ -210,9 +217,9 @@ static bool choose_products(Chooser *chooser)
           typical =
               gemm->groups ? gemm_rows_of_group(chooser->problem) : choose_typical(chooser->problem, gemm->m);
   bool reduced = fused_is_reduced(chooser->problem->op),
-       wide = gemm->dual && reduced; /* each has whole parts */
+       wide = gemm_has_several(gemm) && reduced; /* each has whole parts */
   GemmCandidate scalar = {.bm = 64,
-                          .bn = wide ? 128 : 64,
+                          .bn = whole_parts(gemm, wide ? 128 : 64),
                           .pingpong = 1,
                           .cluster_m = 1,
                           .cluster_n = 1,
@@ -223,8 +230,8 @@ static bool choose_products(Chooser *chooser)
   if (plain && (priced || gemm->a_type == NUMBER_F32)) choose_dots(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   bool summed = gemm_rows_taken(chooser) >= chooser->problem->gpu->model->vector_rows;
-  if (!priced && !summed && !gemm->dual && plain && !reduced && !gemm_tile_forced(chooser->problem) &&
-      !choose_vector(chooser))
+  if (!priced && !summed && !gemm_has_several(gemm) && plain && !reduced &&
+      !gemm_tile_forced(chooser->problem) && !choose_vector(chooser))
     return false;
   if (priced && plain && !choose_few_rows(chooser)) return false;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
@@ -242,8 +249,10 @@ static bool choose_products(Chooser *chooser)
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_has_bytes(gemm->a_type, 1) || gemm->narrow;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
-  if (tile.bm * tile.bn > model->guarded_area)
-    tile.bm = tile.bn = model->guarded_side; /* guards take registers */
+  if (tile.bm * tile.bn > model->guarded_area) { /* guards take registers */
+    tile.bm = model->guarded_side;
+    tile.bn = whole_parts(gemm, tile.bm);
+  }
   tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser->problem);
   if (tile.askew) tile = askew_tile(chooser->problem, tile);
   if (gemm->scaled && gemm->b_width > 1 && gemm->b_width % tile.bn)
@@ -258,7 +267,7 @@ bool choose_gemm(Chooser *chooser)
   if (!choose_products(chooser)) return false;
   chooser->complete = choose_gemm_complete;
   /* two products have a template of their own for swapped operands (swap-AB) */
-  bool apart = gemm_of(chooser->problem->op)->dual;
+  bool apart = gemm_has_several(gemm_of(chooser->problem->op));
   for (unsigned i = 0; i < chooser->n; i++)
     chooser->variants[i].apart = apart ? "swapped" : NULL;
   return true;

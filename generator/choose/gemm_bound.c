@@ -128,7 +128,7 @@ static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candida
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = problem->op;
   int64_t k = 0;
-  if (candidate->pingpong <= 1 || candidate->swapped || gemm_of(op)->dual) return false;
+  if (candidate->pingpong <= 1 || candidate->swapped || gemm_has_several(gemm_of(op))) return false;
   return op->n_outputs == 1 && !op->outputs[0].reduced && gemm_out_bytes(op) <= 2 && !reads_a_tile(op) &&
          steps_operations(op) <= model->hiding_operations && symbolic_is_constant(gemm_of(op)->k, &k) &&
          k * number_bytes(gemm_of(op)->a_type) >= model->hiding_bytes &&

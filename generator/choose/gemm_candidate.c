@@ -88,7 +88,7 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
 bool gemm_candidate_may_be_askew(const Problem *problem)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  return gemm->n_batch && !gemm->dual && !gemm->narrow && number_has_bytes(gemm->a_type, 2);
+  return gemm->n_batch && !gemm_has_several(gemm) && !gemm->narrow && number_has_bytes(gemm->a_type, 2);
 }
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
@@ -97,8 +97,8 @@ static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *t
 {
   bool shared = gemm_of(problem->op)->scaled || tile->pingpong > 1 || tile->split_k > 1 ||
                 tile->stream_k > 1 || tile->slices > 1 || tile->bm != WARPGROUP_ROWS;
-  bool plain =
-      !gemm_of(problem->op)->dual && !fused_is_reduced(problem->op) && !gemm_through_registers(problem, tile);
+  bool plain = !gemm_has_several(gemm_of(problem->op)) && !fused_is_reduced(problem->op) &&
+               !gemm_through_registers(problem, tile);
   unsigned asked = tile->bn >= problem->gpu->model->beside_columns ? 2 : 1;
   choose_forced(problem, "warpgroups_n", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
@@ -182,7 +182,8 @@ bool gemm_warpgroups_possible(const Problem *problem)
 {
   const Gpu *gpu = problem->gpu;
   if (!gpu_has(gpu, "tma") || !gpu_has(gpu, "warpgroup_mma")) return false;
-  bool either_way = problem->turned && !gemm_of(problem->op)->dual; /* two products: few rows only */
+  bool either_way =
+      problem->turned && !gemm_has_several(gemm_of(problem->op)); /* two products: few rows only */
   return gemm_warpgroups_read(problem, gemm_of(problem->op)) ||
          (either_way && gemm_warpgroups_read(problem, gemm_of(problem->turned)));
 }
@@ -219,7 +220,7 @@ static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
   int64_t depth;
   bool alone =
       candidate->blocks <= 1 && candidate->split_k <= 1 && candidate->stream_k <= 1 && !candidate->swapped;
-  if (!alone || gemm->dual || fused_is_reduced(problem->op)) return false;
+  if (!alone || gemm_has_several(gemm) || fused_is_reduced(problem->op)) return false;
   if (candidate->bm * candidate->bn != model->walked_area || !symbolic_is_constant(gemm->k, &depth))
     return false;
   int64_t steps = depth / candidate->bk;
@@ -262,6 +263,15 @@ static bool starts_within_registers(const Gpu *gpu, const GemmCandidate *candida
   return columns / 2 + gpu->model->start_registers <= entry_registers(gpu, threads, 1);
 }
 
+/* Each product's columns are whole panels, or rows of a swizzle's pattern in shared memory; of two of them also whole rows of the
+ * result that some swizzle fits (stage_stores): those of more leave from registers. */
+static bool parts_are_whole(const FusedGemm *gemm, const GemmCandidate *candidate)
+{
+  unsigned part = candidate->bn / gemm->products, whole = gemm->products > 2 ? 8 : 16;
+  if (gemm->b_n_major) whole = (unsigned)number_elements(gemm->b_type, 128);
+  return candidate->bn % gemm->products == 0 && part % whole == 0;
+}
+
 static bool warpgroup_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
@@ -288,9 +298,7 @@ static bool warpgroup_tile_legal(const Problem *problem, const GemmCandidate *ca
   if (gemm->a_m_major && !gemm_is_panel(problem->gpu, rows, gemm_stored(gemm, false))) return false;
   if (!legal || (gemm->b_n_major && !gemm_is_panel(problem->gpu, candidate->bn, gemm->b_type))) return false;
   if (candidate->swapped) return true;
-  /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
-  unsigned half = candidate->bn / 2;
-  return !gemm->dual || half % (gemm->b_n_major ? number_elements(gemm->b_type, 128) : 16) == 0;
+  return !gemm_has_several(gemm) || parts_are_whole(gemm, candidate);
 }
 
 /* Bytes that do not lie along k are gathered one by one: their fragments pass through registers unpacked. */
@@ -318,7 +326,7 @@ static bool large_tile_legal(const Problem *problem, const GemmCandidate *candid
   const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = gemm_of(problem->op);
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
-  bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(problem->op);
+  bool simple = known && !gemm->a_m_major && !gemm_has_several(gemm) && !fused_is_reduced(problem->op);
   int64_t columns, depth;
   bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
   if (gemm->b_n_major && candidate->bn > model->predicated_columns && !whole) return false;
@@ -345,7 +353,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (!choose_is_forced(problem) && !gemm_candidate_fits(problem, candidate)) return false;
   if (!gemm_bound_admits(problem, candidate)) return false;
   if (candidate->space && !candidate_has(&candidate->of, problem)) return false;
-  if (gemm_of(problem->op)->dual && !pair_legal(candidate)) return false;
+  if (gemm_has_several(gemm_of(problem->op)) && !pair_legal(candidate)) return false;
   if (gemm_of(problem->op)->narrow && !candidate->swapped) return false; /* weights are the left operand */
   int64_t share = gemm_of(problem->op)->scaled ? gemm_of(problem->op)->b_width : 1;
   if (share > 1 && share % candidate->bn) return false; /* a tile's columns have one scale */
@@ -355,7 +363,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   unsigned area = candidate->bm * candidate->bn;
   if (area > model->walked_area && !large_tile_legal(problem, candidate)) return false;
   /* the addresses of a second B do not fit beside them (found with ptxas) */
-  if (area == model->walked_area && gemm_of(problem->op)->dual) return false;
+  if (area == model->walked_area && gemm_has_several(gemm_of(problem->op))) return false;
   unsigned side = model->gathered_side;
   return !gathers_elements(problem) ||
          (!candidate->swapped && candidate->bm == side && candidate->bn == side);

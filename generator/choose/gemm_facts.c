@@ -9,7 +9,7 @@ static bool is_short(const Problem *problem)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
   int64_t k, most = problem->gpu->model->short_steps * 2 * number_elements(gemm->a_type, 128);
-  return gemm->n_batch && !gemm->dual && symbolic_is_constant(gemm->k, &k) && k <= most;
+  return gemm->n_batch && !gemm_has_several(gemm) && symbolic_is_constant(gemm->k, &k) && k <= most;
 }
 
 /* Would a tile with swap-AB write whole lines, and read nothing else that lies along D's rows? */

@@ -17,7 +17,7 @@ const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmC
 const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  if (!gemm->dual) return gemm->scaled ? "gemm_blocks" : gemm->narrow ? "gemm_narrow" : "gemm";
+  if (!gemm_has_several(gemm)) return gemm->scaled ? "gemm_blocks" : gemm->narrow ? "gemm_narrow" : "gemm";
   return candidate->swapped ? "gemm_dual_swapped" : "gemm_dual"; /* a tile of each, which blocks may share */
 }
 
@@ -73,7 +73,7 @@ unsigned gemm_out_bytes(const FusedOperator *op)
 
 unsigned gemm_products(const Problem *problem)
 {
-  return gemm_of(problem->op)->dual ? 2 : 1;
+  return gemm_of(problem->op)->products;
 }
 
 const GpuProduct *gemm_warpgroup_product(const Gpu *gpu, const FusedGemm *gemm)

@@ -40,10 +40,12 @@ const char *const *gemm_templates(const Problem *problem)
 {
   static const char *const one[] = {"gemm", NULL}, *const blocks[] = {"gemm_blocks", NULL},
                            *const narrow[] = {"gemm_narrow", NULL},
-                           *const two[] = {"gemm_dual", "gemm_dual_swapped", NULL};
+                           *const two[] = {"gemm_dual", "gemm_dual_swapped", NULL},
+                           *const more[] = {"gemm_dual", NULL};
   if (gemm_of(problem->op)->scaled) return blocks;
   if (gemm_of(problem->op)->narrow) return narrow;
-  return gemm_of(problem->op)->dual ? two : one;
+  if (gemm_of(problem->op)->products > 2) return more;
+  return gemm_has_several(gemm_of(problem->op)) ? two : one;
 }
 
 GemmCandidate gemm_candidate_absent(bool warpgroups)

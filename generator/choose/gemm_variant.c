@@ -8,7 +8,10 @@
 
 const char *gemm_variant_template(const FusedGemm *gemm)
 {
-  return gemm->scaled ? "gemm_blocks" : gemm->narrow ? "gemm_narrow" : gemm->dual ? "gemm_dual" : "gemm";
+  return gemm->scaled             ? "gemm_blocks"
+         : gemm->narrow           ? "gemm_narrow"
+         : gemm_has_several(gemm) ? "gemm_dual"
+                                  : "gemm";
 }
 
 #define WIDEST_COPY 16 /* bytes, of a thread */
@@ -179,7 +182,7 @@ static bool is_carried(const Candidate *candidate, unsigned slot, const void *da
 {
   const Carrying *at = data;
   const SpaceKind *kind = candidate->space->kind;
-  bool pair = gemm_of(at->problem->op)->dual && at->tile->swapped;
+  bool pair = gemm_has_several(gemm_of(at->problem->op)) && at->tile->swapped;
   if (slot >= kind->n_axes) return true;
   switch ((GemmCarried)kind->axes[slot].carried) {
   case GEMM_ALWAYS: return true;
@@ -281,7 +284,7 @@ static const char *scales_text(const Problem *problem, const FusedGemm *gemm)
 void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with warpgroup and with warp MMAs */
-  if (fast && (tile.warpgroups || gemm_of(problem->op)->dual)) tile = with_forced(problem, tile);
+  if (fast && (tile.warpgroups || gemm_has_several(gemm_of(problem->op)))) tile = with_forced(problem, tile);
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, &tile));
   tile = gemm_candidate(problem, tile, fast);
   /* operands may be aligned although results are not: then warpgroup MMAs add up here too */

@@ -33,7 +33,7 @@ static bool reads_operands(const Gpu *gpu, const FusedGemm *gemm)
  * bits, by warpgroups or warps; others may be of scalars, or have rows elsewhere. */
 static bool has_row_blocks(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return !gemm->dual && number_has_bytes(gemm->a_type, 2) && number_has_bytes(gemm->b_type, 2) &&
+  return !gemm_has_several(gemm) && number_has_bytes(gemm->a_type, 2) && number_has_bytes(gemm->b_type, 2) &&
          gpu_product(gpu, "warp_mma", gemm->a_type, gemm->b_type, NUMBER_F32);
 }
 
@@ -44,7 +44,7 @@ static const char *refuse_parts(const Gpu *gpu, const FusedOperator *op)
   if (!fused_is_reduced(op)) return NULL;
   if (number_is_small_float(gemm->b_type) && lies_across_k(gemm))
     return "floats of 8 bits that lie across k have no other kernel than one that swaps rows and columns";
-  if (gemm->dual && !number_has_bytes(gemm->b_type, 2))
+  if (gemm_has_several(gemm) && !number_has_bytes(gemm->b_type, 2))
     return "the narrowest tile of two products has room for whole parts of 16-bit operands only";
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (op->outputs[i].reduced && op->outputs[i].by_rows && !has_row_blocks(gpu, gemm))
@@ -104,19 +104,23 @@ static double odd_clocks(const Problem *problem, int64_t m, bool bounded, unsign
   return direct;
 }
 
-/* What else the kernels in its place would compute: one of two products, or one of weights that are wide already. */
-static Problem plain_product(const Problem *problem)
+/* What else the kernels in its place would compute: one of several products, or one of weights that are wide
+ * already; of so many times the columns. */
+static Problem plain_product(const Problem *problem, unsigned wider)
 {
   Problem plain = *problem;
   FusedGemm *gemm;
   plain.op = gemm_copy(problem->arena, problem->op, &gemm);
-  gemm->dual = gemm->narrow = false;
+  gemm->products = 1;
+  gemm->narrow = false;
+  gemm->n = symbolic_mul(problem->arena, gemm->n, symbolic_constant(problem->arena, wider));
   plain.turned = gemm->groups ? NULL : gemm_transposed(problem->arena, plain.op);
   return plain;
 }
 
-/* Two products: one kernel or two? */
-static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
+/* Several products: one kernel or two? Two of them have one each; of more all are one product, whose result another kernel
+ * reads. */
+static void judge_several(const Problem *problem, ProgramVerdict *verdict)
 {
   const CostModel *model = problem->gpu->model;
   bool bounded, warpgroups = gemm_warpgroups_possible(problem);
@@ -125,11 +129,12 @@ static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
     verdict_refuse(verdict, "no matrix product that the description lists takes their types");
     return;
   }
-  const Problem single = plain_product(problem);
+  unsigned products = gemm_of(problem->op)->products, kernels = products == 2 ? 2 : 1;
+  const Problem single = plain_product(problem, products / kernels);
   double together = tiles_clocks(problem, warpgroups, m, bounded);
-  double apart = 2 * tiles_clocks(&single, warpgroups, m, bounded) + model->next_kernel;
+  double apart = kernels * tiles_clocks(&single, warpgroups, m, bounded) + model->next_kernel;
   if (together < 0) {
-    verdict_refuse(verdict, "no tile holds a half of each");
+    verdict_refuse(verdict, "no tile holds a part of each");
     return;
   }
   const char *why =
@@ -155,7 +160,7 @@ static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
     return;
   }
   if (problem->gpu->memory_bandwidth <= 0) return;
-  const Problem wide = plain_product(problem);
+  const Problem wide = plain_product(problem, 1);
   double weights = gemm_right_elements(problem);
   uint64_t bits = number_bits(of->weights.type) + number_bits(of->b_type);
   double apart = tiles_clocks(&wide, gemm_warpgroups_possible(&wide), m, bounded);
@@ -211,7 +216,7 @@ void judge_gemm(const Problem *problem, bool priced, ProgramVerdict *verdict)
   if (why)
     verdict_refuse(verdict, why);
   else if (priced)
-    (gemm_of(problem->op)->dual     ? judge_dual
-     : gemm_of(problem->op)->narrow ? judge_narrow
-                                    : judge_product)(problem, verdict);
+    (gemm_has_several(gemm_of(problem->op)) ? judge_several
+     : gemm_of(problem->op)->narrow         ? judge_narrow
+                                            : judge_product)(problem, verdict);
 }

@@ -1,8 +1,10 @@
-/* Rewrite pair_products: two products that read the same A and whose results meet, as in silu(x W1) * (x W2), become one group: its
- * kernel reads A once, and neither product goes through memory.
+/* Rewrite pair_products: products that read the same A and whose results meet, as in silu(x W1) * (x W2), become one group: its
+ * kernel reads A once, and none of the products goes through memory.
  *
  * The right operands must lie alike (shape, strides, type), for one kernel walks them with the same
- * coordinates, and all that leaves the first product's group must be one tensor that the second's reads. */
+ * coordinates, and all that leaves the first product's group must be one tensor that the second's reads. Of more than two, as the
+ * gates of a recurrent cell, all are tried at once, with the elementwise groups of what is computed of them: what leaves these may
+ * be read by anyone else. */
 #include "generator/front/groups.h"
 #include "generator/fusion/private.h"
 #include <string.h>
@@ -107,8 +109,167 @@ static void try_pair(Fuser *fuser, Group *into, Group *from)
   g_ptr_array_unref(both.nodes);
 }
 
+/* ---- more than two ---- */
+
+#define MOST_PRODUCTS 4
+
+/* Groups that are to be one. */
+typedef struct {
+  Fuser *fuser;
+  GPtrArray *groups;
+  unsigned products, nodes;
+} Gathering;
+
+static bool has_group(const Gathering *at, Group *group)
+{
+  return g_ptr_array_find(at->groups, group, NULL);
+}
+
+/* A node that works elementwise on what lies as the products' results. */
+static bool is_like_result(const GraphNode *node, const GraphTensor *result)
+{
+  return node->op->class_ == OPERATOR_ELEMENTWISE && graph_same_shape(node->outputs[0], result);
+}
+
+/* A group that reads what one of the gathered computes at the same points. */
+static bool continues(const Gathering *at, const Group *group)
+{
+  const Group *first = at->groups->pdata[0];
+  bool found = false;
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    if (node != group->anchor && !is_like_result(node, first->anchor->outputs[0])) return false;
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      for (unsigned k = 0; k < fuser_n_writers(node->inputs[j]); k++) {
+        const GraphNode *producer = fuser_writer(at->fuser, node->inputs[j], k);
+        if (!producer || !has_group(at, fuser_group(at->fuser, producer))) continue;
+        if (fuser_in_memory_only(node, node->inputs[j], producer)) return false;
+        found = true;
+      }
+  }
+  return found;
+}
+
+static bool is_wanted(const Gathering *at, const Group *group)
+{
+  const Group *first = at->groups->pdata[0];
+  if (group->absorbed || group->chained || group->division || has_group(at, (Group *)group)) return false;
+  if (at->nodes + group->nodes->len > at->fuser->max_steps) return false;
+  if (!group->anchor) return continues(at, group);
+  return group_is_product(group) && !group->second && at->products < MOST_PRODUCTS &&
+         same_product(first->anchor, group->anchor);
+}
+
+static void take(Gathering *at, Group *group)
+{
+  g_ptr_array_add(at->groups, group);
+  at->products += group->anchor != NULL;
+  at->nodes += group->nodes->len;
+}
+
+typedef struct {
+  const Gathering *gathering;
+  GPtrArray *open;
+  bool back;
+} Circle;
+
+static void look_behind(Fuser *fuser, Group *group, Group *source, void *data)
+{
+  Circle *circle = data;
+  bool inside = has_group(circle->gathering, source);
+  if (inside && !has_group(circle->gathering, group)) circle->back = true;
+  if (inside || source->seen == fuser->search) return;
+  source->seen = fuser->search;
+  g_ptr_array_add(circle->open, source);
+}
+
+/* None of them waits for another one through a group that is not among them. */
+static bool closes_no_circle(const Gathering *at)
+{
+  g_autoptr(GPtrArray) open = g_ptr_array_new();
+  Circle circle = {at, open, false};
+  at->fuser->search++;
+  for (unsigned i = 0; i < at->groups->len; i++)
+    fuser_visit_sources(at->fuser, at->groups->pdata[i], look_behind, &circle);
+  for (unsigned i = 0; i < open->len && !circle.back; i++)
+    fuser_visit_sources(at->fuser, open->pdata[i], look_behind, &circle);
+  return !circle.back;
+}
+
+typedef struct {
+  const Gathering *gathering;
+  GHashTable *read; /* groups that another one of them reads */
+} Meeting;
+
+static void note_read(Fuser *fuser, Group *group, Group *source, void *data)
+{
+  const Meeting *meeting = data;
+  if (has_group(meeting->gathering, source)) g_hash_table_add(meeting->read, source);
+}
+
+/* The products' results meet: but for one each is read by another of the groups. */
+static bool results_meet(const Gathering *at)
+{
+  g_autoptr(GHashTable) read = g_hash_table_new(NULL, NULL);
+  Meeting meeting = {at, read};
+  unsigned last = 0;
+  for (unsigned i = 0; i < at->groups->len; i++)
+    fuser_visit_sources(at->fuser, at->groups->pdata[i], note_read, &meeting);
+  for (unsigned i = 0; i < at->groups->len; i++)
+    last += ((Group *)at->groups->pdata[i])->anchor && !g_hash_table_contains(read, at->groups->pdata[i]);
+  return last <= 1;
+}
+
+static void unite_all(const Gathering *at, const Group *all)
+{
+  Group *into = at->groups->pdata[0];
+  for (unsigned i = 1; i < at->groups->len; i++)
+    fuser_absorb(at->fuser, into, at->groups->pdata[i]);
+  into->anchor = all->anchor;
+  into->second = all->second;
+}
+
+/* More than two products of the first's left operand, if the kernel of all is wanted. */
+static void try_all(Fuser *fuser, Group *first)
+{
+  g_autoptr(GPtrArray) groups = g_ptr_array_new();
+  Gathering at = {.fuser = fuser, .groups = groups};
+  take(&at, first);
+  for (unsigned i = 0; i < fuser->groups->len; i++) {
+    Group *group = fuser->groups->pdata[i];
+    if (group->anchor && is_wanted(&at, group)) take(&at, group);
+  }
+  if (at.products <= 2) return;
+  for (unsigned i = 0; i < fuser->groups->len; i++)
+    if (is_wanted(&at, fuser->groups->pdata[i])) take(&at, fuser->groups->pdata[i]);
+  if (!results_meet(&at)) return;
+  Group all = {.nodes = g_ptr_array_new()};
+  for (unsigned i = 0; i < groups->len; i++)
+    g_ptr_array_extend(all.nodes, ((Group *)groups->pdata[i])->nodes, NULL, NULL);
+  fuser_sort(all.nodes);
+  for (unsigned i = 0; i < all.nodes->len; i++) {
+    GraphNode *node = all.nodes->pdata[i];
+    if (node->op->class_ != OPERATOR_GEMM) continue;
+    if (!all.anchor)
+      all.anchor = node;
+    else if (!all.second)
+      all.second = node;
+  }
+  ProgramVerdict verdict = {.why = "they would wait for each other"};
+  if (closes_no_circle(&at)) verdict = fuser_judge(fuser, &all, NULL, true);
+  fuser_note(fuser, "the %u products of `%s` %s%s%s", at.products, first->anchor->inputs[0]->name,
+             verdict.taken ? "become one kernel" : "stay apart", verdict.why ? ": " : "",
+             verdict.why ? verdict.why : "");
+  if (verdict.taken) unite_all(&at, &all);
+  g_ptr_array_unref(all.nodes);
+}
+
 void fusion_pair_products(Fuser *fuser)
 {
+  for (unsigned i = 0; i < fuser->groups->len; i++) {
+    Group *first = fuser->groups->pdata[i];
+    if (group_is_product(first) && !first->absorbed && !first->second) try_all(fuser, first);
+  }
   for (unsigned i = 0; i < fuser->groups->len; i++) {
     Group *into = fuser->groups->pdata[i];
     for (unsigned j = 0; j < fuser->groups->len; j++) {

@@ -1,7 +1,7 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
  *   NODES   merge_equal  expand_zero_points  split_wide  take_scales  stack_products  read_forms  read_rotation  read_narrow
- *           part_rows  halve_rows  group_heads  halve_products  make_views
+ *           part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  divide_programs
@@ -42,8 +42,8 @@ static const FusionRewrite rewrites[] = {
      "rows whose halves go different ways are computed in halves"},
     {"group_heads", FUSION_NODES, FUSION_NODES, true, fusion_group_heads, NULL,
      "keys and values that repeat for a group of heads are read once for it"},
-    {"halve_products", FUSION_NODES, FUSION_READS, true, NULL, fusion_halve_products,
-     "a product whose halves meet again becomes two, with halves of its weights"},
+    {"part_products", FUSION_NODES, FUSION_READS, true, NULL, fusion_part_products,
+     "a product whose parts meet again becomes several, with parts of its weights"},
     {"make_views", FUSION_NODES, FUSION_READS, false, NULL, fusion_make_views,
      "operators that only move or repeat elements are read and written where the tensor lies"},
     {"drop_unread", FUSION_READS, FUSION_READS, false, fusion_drop_unread, NULL,
@@ -69,7 +69,7 @@ static const FusionRewrite rewrites[] = {
     {"break_circles", FUSION_GROUPS, FUSION_GROUPS, false, fusion_break_circles, NULL,
      "kernels that would wait for each other are taken apart"},
     {"pair_products", FUSION_GROUPS, FUSION_GROUPS, true, fusion_pair_products, NULL,
-     "two products of one operand whose results meet share a kernel"},
+     "products of one operand whose results meet share a kernel"},
     {"reduce_products", FUSION_GROUPS, FUSION_GROUPS, true, fusion_reduce_products, NULL,
      "a product's kernel reduces parts of its result for a row operator"},
     {"join_rows", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_rows, NULL,

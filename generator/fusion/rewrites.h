@@ -18,7 +18,7 @@ void fusion_part_rows(Fuser *fuser);
 void fusion_halve_rows(Fuser *fuser);
 void fusion_group_heads(Fuser *fuser);
 /* true: another node, or another view, stands at the place now. */
-bool fusion_halve_products(Fuser *fuser, unsigned place);
+bool fusion_part_products(Fuser *fuser, unsigned place);
 bool fusion_make_views(Fuser *fuser, unsigned place);
 void fusion_drop_unread(Fuser *fuser);
 void fusion_fuse_attention(Fuser *fuser);

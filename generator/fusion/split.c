@@ -1,27 +1,29 @@
-/* Rewrite halve_products: one product with the weights of gate and up side by side, as models are exported:
+/* Rewrite part_products: one product with the weights of gate and up side by side, as models are exported:
  *
  *   P = x W   [+ bias]      gate, up = Split(P, last axis)      y = silu(gate) * up
  *
  * becomes two products with the halves of W, which stay where they are (fuser_part_of): their results meet in
  * one kernel (pair.c), and P is never written. What stands between product and Split is computed for
- * each half. Two Slices of P that are its halves are such a Split. */
+ * each half. Slices of P that are its equal parts, as of the gates of a recurrent cell, are such a Split; of more than
+ * two the judge is asked first whether one kernel of all is wanted. */
 #include "generator/fusion/private.h"
 #include <string.h>
 
-#define HALVES 2
+#define MOST_PARTS 4
 
 typedef struct {
   Fuser *fuser;
   GPtrArray *live;
   GraphNode *split;
   GPtrArray *chain; /* the product, then what follows it elementwise, up to the Split's input */
-  const Symbolic *firsts[HALVES], *extent;
-} Halving;
+  const Symbolic *firsts[MOST_PARTS], *extent;
+  unsigned n;
+} Parting;
 
-/* ---- what may be halved ---- */
+/* ---- what may be parted ---- */
 
 /* Who makes a tensor that only one node reads, once. */
-static GraphNode *private_producer(const Halving *at, const GraphTensor *tensor, const GraphNode *reader)
+static GraphNode *private_producer(const Parting *at, const GraphTensor *tensor, const GraphNode *reader)
 {
   GraphNode *producer = NULL;
   if (tensor->is_output || fuser_is_view(tensor)) return NULL;
@@ -38,7 +40,7 @@ static GraphNode *private_producer(const Halving *at, const GraphTensor *tensor,
 }
 
 /* The input that continues the chain: as large as the result, and made for this node alone. */
-static GraphNode *before(const Halving *at, const GraphNode *node)
+static GraphNode *before(const Parting *at, const GraphNode *node)
 {
   for (unsigned i = 0; i < node->n_inputs; i++) {
     const GraphTensor *input = node->inputs[i];
@@ -53,7 +55,7 @@ static GraphNode *before(const Halving *at, const GraphNode *node)
   return NULL;
 }
 
-static bool find_chain(Halving *at)
+static bool find_chain(Parting *at)
 {
   GraphNode *node = private_producer(at, at->split->inputs[0], at->split);
   while (node && node->op->class_ == OPERATOR_ELEMENTWISE && node->op->shape_rule == SHAPE_RULE_BROADCAST &&
@@ -67,13 +69,13 @@ static bool find_chain(Halving *at)
   return true;
 }
 
-/* Bits of the halves that the node's value depends on, element by element. */
-static unsigned halves_in(const Halving *at, const GraphNode *node, const unsigned *known)
+/* Bits of the parts that the node's value depends on, element by element. */
+static unsigned parts_in(const Parting *at, const GraphNode *node, const unsigned *known)
 {
   unsigned found = 0;
   for (unsigned i = 0; i < node->n_inputs; i++) {
     const GraphTensor *input = node->inputs[i];
-    for (unsigned h = 0; input && h < HALVES; h++)
+    for (unsigned h = 0; input && h < at->n; h++)
       if (input == at->split->outputs[h]) found |= 1u << h;
     for (unsigned j = 0; input && j < at->live->len; j++)
       if (known[j] && ((GraphNode *)at->live->pdata[j])->outputs[0] == input) found |= known[j];
@@ -81,41 +83,44 @@ static unsigned halves_in(const Halving *at, const GraphNode *node, const unsign
   return found;
 }
 
-/* The halves are operands of one elementwise computation. */
-static bool halves_meet(const Halving *at)
+/* The parts are operands of one elementwise computation. */
+static bool parts_meet(const Parting *at)
 {
   g_autofree unsigned *known = g_new0(unsigned, at->live->len + 1);
   for (unsigned i = 0; i < at->live->len; i++) {
     const GraphNode *node = at->live->pdata[i];
     if (node->op->class_ != OPERATOR_ELEMENTWISE) continue;
-    known[i] = halves_in(at, node, known);
-    if (known[i] == (1u << HALVES) - 1) return true;
+    known[i] = parts_in(at, node, known);
+    if (known[i] == (1u << at->n) - 1) return true;
   }
   return false;
 }
 
-/* Two equal halves of the last axis. */
-static bool is_halved(const GraphNode *split)
+/* Equal parts of the last axis. */
+static bool is_parted(const GraphNode *split)
 {
   const GraphTensor *input = split->inputs[0];
-  return split->n_outputs == HALVES && split->outputs[0] && split->outputs[1] &&
-         split->axes == 1u << (input->rank - 1) && symbolic_same(split->sizes[0], split->sizes[1]);
+  bool equal =
+      split->n_outputs >= 2 && split->n_outputs <= MOST_PARTS && split->axes == 1u << (input->rank - 1);
+  for (unsigned i = 0; equal && i < split->n_outputs; i++)
+    equal = split->outputs[i] && symbolic_same(split->sizes[i], split->sizes[0]);
+  return equal;
 }
 
-/* ---- halving ---- */
+/* ---- parting ---- */
 
-/* A half of what broadcasts to the result, along its last axis. */
-static GraphTensor *half_of(const Halving *at, GraphTensor *tensor, unsigned half)
+/* A part of what broadcasts to the result, along its last axis. */
+static GraphTensor *part_of(const Parting *at, GraphTensor *tensor, unsigned part)
 {
   if (!tensor || !tensor->rank || symbolic_equals(tensor->shape[tensor->rank - 1], 1)) return tensor;
-  return fuser_part_of(at->fuser, tensor, tensor->rank - 1, at->firsts[half], at->extent);
+  return fuser_part_of(at->fuser, tensor, tensor->rank - 1, at->firsts[part], at->extent);
 }
 
-static GraphTensor *half_result(const Halving *at, const GraphTensor *whole, unsigned half)
+static GraphTensor *part_result(const Parting *at, const GraphTensor *whole, unsigned part)
 {
   Arena *arena = at->fuser->arena;
   GraphTensor *tensor = arena_memdup(arena, whole, sizeof *whole);
-  tensor->name = arena_printf(arena, "%s.half%u", whole->name, half);
+  tensor->name = arena_printf(arena, "%s.%s%u", whole->name, at->n == 2 ? "half" : "part", part);
   tensor->index = at->fuser->tensors->len;
   tensor->shape[tensor->rank - 1] = at->extent;
   const Symbolic *stride = symbolic_constant(arena, 1);
@@ -128,42 +133,42 @@ static GraphTensor *half_result(const Halving *at, const GraphTensor *whole, uns
 }
 
 /* The product's right operand and what is added or multiplied to its columns. */
-static void halve_product(const Halving *at, GraphNode *node, unsigned half)
+static void part_product(const Parting *at, GraphNode *node, unsigned part)
 {
   GraphTensor *b = node->inputs[1];
   bool turned = graph_is_transposed(node, 1);
-  node->inputs[1] = fuser_part_of(at->fuser, b, b->rank - (turned ? 2 : 1), at->firsts[half], at->extent);
+  node->inputs[1] = fuser_part_of(at->fuser, b, b->rank - (turned ? 2 : 1), at->firsts[part], at->extent);
   for (unsigned i = 2; i < node->n_inputs; i++)
-    node->inputs[i] = half_of(at, node->inputs[i], half);
+    node->inputs[i] = part_of(at, node->inputs[i], part);
 }
 
-/* The chain for one half: `made` gets its nodes. */
-static void make_half(const Halving *at, unsigned half, GPtrArray *made)
+/* The chain for one part: `made` gets its nodes. */
+static void make_part(const Parting *at, unsigned part, GPtrArray *made)
 {
   Arena *arena = at->fuser->arena;
   const GraphTensor *whole = NULL;
-  GraphTensor *part = NULL;
+  GraphTensor *result = NULL;
   for (unsigned i = 0; i < at->chain->len; i++) {
     GraphNode *node = arena_memdup(arena, at->chain->pdata[i], sizeof *node);
     node->inputs = arena_memdup(arena, node->inputs, node->n_inputs * sizeof(GraphTensor *));
     for (unsigned j = 0; i && j < node->n_inputs; j++)
-      node->inputs[j] = node->inputs[j] == whole ? part : half_of(at, node->inputs[j], half);
-    if (!i) halve_product(at, node, half);
+      node->inputs[j] = node->inputs[j] == whole ? result : part_of(at, node->inputs[j], part);
+    if (!i) part_product(at, node, part);
     whole = node->outputs[0];
-    part = i + 1 < at->chain->len ? half_result(at, whole, half)
-                                  : fuser_own_tensor(at->fuser, at->split->outputs[half]);
-    node->outputs = arena_memdup(arena, &part, sizeof part);
-    part->producer = node;
+    result = i + 1 < at->chain->len ? part_result(at, whole, part)
+                                    : fuser_own_tensor(at->fuser, at->split->outputs[part]);
+    node->outputs = arena_memdup(arena, &result, sizeof result);
+    result->producer = node;
     g_ptr_array_add(made, node);
   }
 }
 
-/* The nodes of both halves stand where the Split was. */
-static void put_halves(const Halving *at)
+/* The nodes of all parts stand where the Split was. */
+static void put_parts(const Parting *at)
 {
   g_autoptr(GPtrArray) made = g_ptr_array_new();
-  for (unsigned half = 0; half < HALVES; half++)
-    make_half(at, half, made);
+  for (unsigned part = 0; part < at->n; part++)
+    make_part(at, part, made);
   for (unsigned i = 0; i < at->chain->len; i++)
     g_ptr_array_remove(at->live, at->chain->pdata[i]);
   guint place = 0;
@@ -173,78 +178,144 @@ static void put_halves(const Halving *at)
     g_ptr_array_insert(at->live, (gint)(place + i), made->pdata[i]);
 }
 
-/* ---- halves that are sliced ---- */
+/* ---- is one kernel of all wanted? ---- */
 
-/* Bit h: the node takes the h-th half of its input's last axis and nothing else away. */
-static unsigned sliced_half(Arena *arena, const GraphNode *node)
+/* A node of the trial, of two inputs, with a result like the parts. */
+static GraphNode *try_node(const Parting *at, const GraphNode *like, GraphTensor *left, GraphTensor *right)
+{
+  Arena *arena = at->fuser->arena;
+  GraphNode *node = arena_memdup(arena, like, sizeof *like);
+  GraphTensor *result = arena_memdup(arena, at->split->outputs[0], sizeof *result);
+  node->inputs = arena_memdup(arena, like->inputs, MAX(2, like->n_inputs) * sizeof(GraphTensor *));
+  node->inputs[0] = left;
+  node->inputs[1] = right;
+  result->is_output = false;
+  result->producer = node;
+  node->outputs = arena_memdup(arena, &result, sizeof result);
+  return node;
+}
+
+/* The judge on the parts' products, whose results are added up in place of all that is computed of them. */
+static bool is_wanted(const Parting *at)
+{
+  Fuser *fuser = at->fuser;
+  const GraphNode *product = at->chain->pdata[0];
+  GraphNode sum = {
+      .op = operator_of(ONNX_Add), .name = "", .n_inputs = 2, .n_outputs = 1, .mark = product->mark};
+  sum.inputs = product->inputs;
+  g_autoptr(GPtrArray) nodes = g_ptr_array_new(), sums = g_ptr_array_new();
+  GraphTensor *result = NULL;
+  if (at->n == 2) return true;
+  for (unsigned i = 0; i < at->n; i++) {
+    GraphNode *node = try_node(at, product, product->inputs[0], product->inputs[1]);
+    part_product(at, node, i);
+    g_ptr_array_add(nodes, node);
+    if (i) g_ptr_array_add(sums, try_node(at, &sum, result, node->outputs[0]));
+    result = i ? ((GraphNode *)sums->pdata[i - 1])->outputs[0] : node->outputs[0];
+  }
+  g_ptr_array_extend(nodes, sums, NULL, NULL);
+  Group group = {.anchor = nodes->pdata[0], .nodes = nodes};
+  ProgramVerdict verdict = fuser_judge(fuser, &group, result, true);
+  if (!verdict.taken)
+    fuser_note(fuser, "the product with `%s` stays one: %s", product->inputs[1]->name, verdict.why);
+  return verdict.taken;
+}
+
+/* ---- parts that are sliced ---- */
+
+/* Into how many equal parts of its input's last axis the node slices, taking nothing else away, and which it is; 0: none. */
+static unsigned sliced_parts(Arena *arena, const GraphNode *node, unsigned *part)
 {
   if (node->op->id != ONNX_Slice || !node->inputs[0]->rank) return 0;
   const GraphTensor *input = node->inputs[0], *output = node->outputs[0];
-  unsigned last = input->rank - 1;
-  const Symbolic *extent = output->shape[last], *first = node->firsts[last];
-  bool half =
-      node->steps[last] == 1 && symbolic_same(symbolic_add(arena, extent, extent), input->shape[last]);
+  unsigned last = input->rank - 1, n = 0;
+  const Symbolic *extent = output->shape[last], *first = symbolic_constant(arena, 0);
+  bool plain = node->steps[last] == 1;
   for (unsigned d = 0; d < last; d++)
-    half = half && node->steps[d] == 1 && symbolic_same(output->shape[d], input->shape[d]);
-  return !half ? 0 : symbolic_equals(first, 0) ? 1 : symbolic_same(first, extent) ? 2 : 0;
+    plain = plain && node->steps[d] == 1 && symbolic_same(output->shape[d], input->shape[d]);
+  *part = MOST_PARTS;
+  for (n = 0; plain && n < MOST_PARTS && !symbolic_same(first, input->shape[last]); n++) {
+    if (symbolic_same(node->firsts[last], first)) *part = n;
+    first = symbolic_add(arena, first, extent);
+  }
+  return plain && n >= 2 && *part < n && symbolic_same(first, input->shape[last]) ? n : 0;
 }
 
-static GraphNode *split_of(Arena *arena, const GraphNode *left, const GraphNode *right)
+static GraphNode *split_of(Arena *arena, GraphNode *const *slices, unsigned n)
 {
-  const GraphTensor *input = left->inputs[0];
+  const GraphTensor *input = slices[0]->inputs[0];
   GraphNode *split = arena_new_object(arena, GraphNode);
   *split = (GraphNode){.op = operator_of(ONNX_Split),
                        .name = "",
                        .n_inputs = 1,
-                       .n_outputs = HALVES,
-                       .inputs = arena_memdup(arena, left->inputs, sizeof *left->inputs),
-                       .outputs = arena_new_array(arena, GraphTensor *, HALVES),
-                       .sizes = arena_new_array(arena, const Symbolic *, HALVES),
+                       .n_outputs = n,
+                       .inputs = arena_memdup(arena, slices[0]->inputs, sizeof *slices[0]->inputs),
+                       .outputs = arena_new_array(arena, GraphTensor *, n),
+                       .sizes = arena_new_array(arena, const Symbolic *, n),
                        .axes = 1u << (input->rank - 1),
-                       .mark = left->mark};
-  split->outputs[0] = left->outputs[0];
-  split->outputs[1] = right->outputs[0];
-  split->sizes[0] = split->sizes[1] = left->outputs[0]->shape[input->rank - 1];
+                       .mark = slices[0]->mark};
+  for (unsigned i = 0; i < n; i++) {
+    split->outputs[i] = slices[i]->outputs[0];
+    split->sizes[i] = slices[i]->outputs[0]->shape[input->rank - 1];
+  }
   return split;
 }
 
 static bool split_product(Fuser *fuser, GPtrArray *live, GraphNode *split)
 {
-  if (split->op->id != ONNX_Split || !is_halved(split)) return false;
+  if (split->op->id != ONNX_Split || !is_parted(split)) return false;
   g_autoptr(GPtrArray) chain = g_ptr_array_new();
-  Halving at = {.fuser = fuser, .live = live, .split = split, .chain = chain, .extent = split->sizes[0]};
+  Parting at = {.fuser = fuser,
+                .live = live,
+                .split = split,
+                .chain = chain,
+                .extent = split->sizes[0],
+                .n = split->n_outputs};
   at.firsts[0] = symbolic_constant(fuser->arena, 0);
-  at.firsts[1] = split->sizes[0];
-  if (!find_chain(&at) || !halves_meet(&at)) return false;
+  for (unsigned i = 1; i < at.n; i++)
+    at.firsts[i] = symbolic_add(fuser->arena, at.firsts[i - 1], at.extent);
+  if (!find_chain(&at) || !parts_meet(&at) || !is_wanted(&at)) return false;
   const GraphNode *product = chain->pdata[0];
-  fuser_note(fuser, "`%s` is not made: its halves are products with the halves of `%s`",
-             split->inputs[0]->name, product->inputs[1]->name);
-  put_halves(&at);
+  fuser_note(fuser, "`%s` is not made: its %s are products with the %s of `%s`", split->inputs[0]->name,
+             at.n == 2 ? "halves" : "parts", at.n == 2 ? "halves" : "parts", product->inputs[1]->name);
+  put_parts(&at);
   return true;
 }
 
 /* ---- the whole ---- */
 
-static bool slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
+/* The slices of all parts, of which the first in `live` stands at `place`; their number, or 0. */
+static unsigned find_slices(const Fuser *fuser, const GPtrArray *live, unsigned place, GraphNode **slices)
 {
-  GraphNode *node = live->pdata[place];
-  unsigned half = sliced_half(fuser->arena, node);
-  for (unsigned i = place + 1; half && i < live->len; i++) {
+  const GraphNode *node = live->pdata[place];
+  unsigned part, found = 0, n = sliced_parts(fuser->arena, node, &part);
+  for (unsigned i = place; n && i < live->len; i++) {
     GraphNode *other = live->pdata[i];
     if (other->op->id != ONNX_Slice || other->inputs[0] != node->inputs[0] ||
-        (half | sliced_half(fuser->arena, other)) != 3)
+        sliced_parts(fuser->arena, other, &part) != n || slices[part])
       continue;
-    live->pdata[place] = split_of(fuser->arena, half == 1 ? node : other, half == 1 ? other : node);
-    g_ptr_array_remove_index(live, i);
-    if (split_product(fuser, live, live->pdata[place])) return true;
-    live->pdata[place] = node;
-    g_ptr_array_insert(live, (gint)i, other);
-    return false;
+    slices[part] = other;
+    found++;
   }
+  return found == n ? n : 0;
+}
+
+static bool slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
+{
+  GraphNode *slices[MOST_PARTS] = {NULL};
+  unsigned n = find_slices(fuser, live, place, slices);
+  if (!n) return false;
+  g_autoptr(GPtrArray) before = g_ptr_array_copy(live, NULL, NULL);
+  for (unsigned i = 0; i < n; i++)
+    if (slices[i] != before->pdata[place]) g_ptr_array_remove(live, slices[i]);
+  live->pdata[place] = split_of(fuser->arena, slices, n);
+  if (split_product(fuser, live, live->pdata[place])) return true;
+  g_ptr_array_set_size(live, 0);
+  g_ptr_array_extend(live, before, NULL, NULL);
   return false;
 }
 
-bool fusion_halve_products(Fuser *fuser, unsigned place)
+bool fusion_part_products(Fuser *fuser, unsigned place)
 {
   return split_product(fuser, fuser->live, fuser->live->pdata[place]) ||
          slice_product(fuser, fuser->live, place);

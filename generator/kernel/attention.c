@@ -279,7 +279,7 @@ static bool write_score(KernelBuild *build)
   scope.data = &place;
   scope.load = load_input;
   scope.index = place_index;
-  scope.anchor = add_tile(&scope, "product", place.rows, place.columns);
+  scope.anchors[0] = add_tile(&scope, "product", place.rows, place.columns);
   add_place(&scope, &place, true);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, true)) return false;
@@ -393,8 +393,8 @@ static bool write_epilogue(KernelBuild *build)
   scope_open(&scope, build, "epilogue");
   scope.data = &place;
   scope.load = load_input;
-  scope.second_anchor = add_tile(&scope, "result", place.rows, place.columns);
-  scope.third_anchor = add_tile(&scope, "lse", place.rows, 1);
+  scope.anchors[1] = add_tile(&scope, "result", place.rows, place.columns);
+  scope.anchors[2] = add_tile(&scope, "lse", place.rows, 1);
   add_place(&scope, &place, false);
   if (shares_columns(&scope))
     place.at[ATTENTION_COLUMN] =

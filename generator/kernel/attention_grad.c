@@ -198,7 +198,7 @@ static bool write_power(KernelBuild *build)
   StepScope scope;
   Place place;
   open_scores(&scope, build, &place, "power");
-  scope.anchor = add_tile(&scope, "product", place.extent);
+  scope.anchors[0] = add_tile(&scope, "product", place.extent);
   int64_t rows[2] = {grad->of_rows ? place.extent[0] : 1, grad->of_rows ? 1 : place.extent[1]};
   IrExpr *base = add_tile(&scope, "base", rows);
   add_place(&scope, &place);
@@ -220,15 +220,15 @@ static bool write_slope(KernelBuild *build)
   StepScope scope;
   Place place;
   open_scores(&scope, build, &place, "slope");
-  scope.second_anchor = add_tile(&scope, "of_scores", place.extent);
-  scope.anchor = add_tile(&scope, "product", place.extent);
+  scope.anchors[1] = add_tile(&scope, "of_scores", place.extent);
+  scope.anchors[0] = add_tile(&scope, "product", place.extent);
   add_place(&scope, &place);
   scope_add_tensors(&scope);
   if (!write_step(&scope, &grad->slope)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
   bool bends = grad->slope.kind == OPERAND_STEP;
   scope_close(&scope, bends ? step_convert(&writer, scope_operand(&scope, &grad->slope), NUMBER_F32)
-                            : scope.second_anchor);
+                            : scope.anchors[1]);
   return true;
 }
 
@@ -243,13 +243,13 @@ static void write_epilogue(KernelBuild *build, const char *name, unsigned anchor
                             choice_int(build->choice, depth ? "d_tile" : "dv_tile", 0)}};
   scope_open(&scope, build, name);
   scope.data = &place;
-  scope.third_anchor = add_tile(&scope, "result", place.extent);
+  scope.anchors[2] = add_tile(&scope, "result", place.extent);
   add_place(&scope, &place);
   scope_add_tensors(&scope);
   for (unsigned i = 0; i < op->n_outputs; i++) {
     if (op->outputs[i].value.index != anchor) continue;
     int64_t extent[2];
-    IrExpr *value = scope_stored(&scope, i, scope.third_anchor);
+    IrExpr *value = scope_stored(&scope, i, scope.anchors[2]);
     ir_emit(&scope.builder, OP_STORE, 2, corner(&scope, scope.tensors[op->n_inputs + i], extent), value);
   }
   scope_close(&scope, NULL);

@@ -226,9 +226,10 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   IrModule *module = build->module;
   int64_t extent[2] = {bm, bn};
   IrType accumulator = ir_tile(module, gemm_of(build->op)->acc_type, 2, extent, NULL);
-  scope.anchor = ir_value(module, ir_parameter_new(scope.function, "acc", accumulator));
-  if (gemm_of(build->op)->dual)
-    scope.second_anchor = ir_value(module, ir_parameter_new(scope.function, "acc2", accumulator));
+  for (unsigned i = 0; i < gemm_of(build->op)->products; i++) {
+    const char *name = i ? arena_printf(module->arena, "acc%u", i + 1) : "acc";
+    scope.anchors[i] = ir_value(module, ir_parameter_new(scope.function, name, accumulator));
+  }
   unsigned batches = MAX(1, gemm_of(build->op)->n_batch);
   bool swapped = choice_int(build->choice, "swapped", 0) != 0;
   Place place = {.bm = bm, .bn = bn, .rank = batches + 2, .grouped = swapped};
@@ -256,15 +257,14 @@ typedef struct {
   int64_t bm, bn, width; /* of the accumulator; columns of a part */
 } PartedCall;
 
-/* The accumulator's columns, of the second product's too. */
-static IrExpr *take_columns(const PartedCall *parted, IrExpr *accumulator, int64_t column)
+/* The accumulator's columns, of which each product has a part. */
+static IrExpr *take_columns(const PartedCall *parted, IrExpr *accumulator, unsigned product, int64_t column)
 {
   IrModule *module = parted->build->module;
   int64_t low = column;
-  if (accumulator->kind == EXPR_INDEX) { /* a half: which one its range says */
-    bool second = !ir_expr_is_int(accumulator->items[2]->items[0], NULL);
+  if (accumulator->kind == EXPR_INDEX) {
     accumulator = accumulator->items[0];
-    low += second ? parted->bn / 2 : 0;
+    low += product * (parted->bn / gemm_of(parted->build->op)->products);
   }
   return ir_index(module, accumulator, 2, ir_range(module, ir_int(module, 0), ir_int(module, parted->bm)),
                   ir_range(module, ir_int(module, low), ir_int(module, low + parted->width)));
@@ -274,14 +274,14 @@ static IrExpr *take_columns(const PartedCall *parted, IrExpr *accumulator, int64
 static void part_call(const PartedCall *parted, IrOp *op)
 {
   IrModule *module = parted->build->module;
-  unsigned accumulators = gemm_of(parted->build->op)->dual ? 2 : 1, last = op->n_operands - 1;
+  unsigned accumulators = gemm_of(parted->build->op)->products, last = op->n_operands - 1;
   int64_t columns = parted->bn / accumulators;
   if (columns == parted->width && accumulators == 1) return;
   IrExpr **whole = arena_memdup(module->arena, op->operands, op->n_operands * sizeof *op->operands);
   for (int64_t column = columns - parted->width; column >= 0; column -= parted->width) {
     IrExpr **operands = arena_memdup(module->arena, whole, op->n_operands * sizeof *whole);
     for (unsigned i = 1; i <= accumulators; i++)
-      operands[i] = take_columns(parted, whole[i], column);
+      operands[i] = take_columns(parted, whole[i], i - 1, column);
     operands[last] = ir_binary(module, OPERATOR_ADD, whole[last], ir_int(module, column));
     if (column == 0) {
       op->operands = operands;
@@ -418,6 +418,24 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
   g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)tensor);
 }
 
+/* The other operands of further products; of the template's, which has some for the most there can be, the rest is spare. */
+static void describe_more(KernelBuild *build, bool swapped)
+{
+  const FusedOperator *op = build->op;
+  const FusedGemm *gemm = gemm_of(op);
+  for (unsigned i = 1; i < gemm->products; i++) {
+    const GraphTensor *tensor = op->inputs[gemm->more[i - 1]].tensor;
+    if (swapped)
+      describe_operand(build, i + 1, tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
+    else
+      describe_operand(build, i + 1, tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
+  }
+  if (swapped) return;
+  for (unsigned i = gemm->products; i < GEMM_MOST_PRODUCTS; i++)
+    g_hash_table_insert(build->tensors, (gpointer)build->kernel->parameters[i + 1]->name, NULL);
+  g_hash_table_insert(build->bindings, "products", ir_int(build->module, gemm->products));
+}
+
 /* Scales of blocks, with the strides from block to block. */
 static void describe_scales(KernelBuild *build)
 {
@@ -494,10 +512,7 @@ bool kernel_write_gemm(KernelBuild *build)
                    a_by_k ? gemm->a_m : gemm->a_k);
   describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
                    b_by_n ? gemm->b_k : gemm->b_n);
-  if (gemm->dual && swapped)
-    describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
-  else if (gemm->dual)
-    describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
+  if (gemm_has_several(gemm)) describe_more(build, swapped);
   if (gemm->scaled) describe_scales(build);
   if (gemm->narrow) describe_weights(build);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
@@ -514,6 +529,6 @@ bool kernel_write_gemm(KernelBuild *build)
   if (shares_columns(build->choice)) columns /= MAX(1, choice_int(build->choice, "reducers", 1));
   int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
   if (gemm->groups) groups_schedule(build, bm, bn);
-  columns = part_calls(build, bm, bn, gemm->dual && !swapped ? columns / 2 : columns);
+  columns = part_calls(build, bm, bn, swapped ? columns : columns / gemm->products);
   return write_epilogue(build, bm, columns);
 }

@@ -68,6 +68,20 @@ static void mark_overlap(KernelBuild *build)
   }
 }
 
+/* Tensors of the template that its writer has said there are none of. */
+static void drop_spare(KernelBuild *build)
+{
+  IrFunction *kernel = build->kernel;
+  unsigned n = 0;
+  for (unsigned i = 0; i < kernel->n_parameters; i++) {
+    IrValue *parameter = kernel->parameters[i];
+    bool spare = g_hash_table_contains(build->tensors, parameter->name) &&
+                 !g_hash_table_lookup(build->tensors, parameter->name);
+    if (!spare) kernel->parameters[n++] = parameter;
+  }
+  kernel->n_parameters = n;
+}
+
 static bool (*const writers[FAMILY_COUNT])(KernelBuild *build) = {
 #define FAMILY(name, ...) kernel_write_##name,
 #include "generator/program/families.def"
@@ -80,6 +94,7 @@ static bool write_kernel(KernelBuild *build, const char *name, GError **error)
   if (!writers[build->op->family->index](build) || !link_libraries(build, error)) return false;
   bind_parameters(build);
   if (!ir_instantiate(build->module, build->bindings, error)) return false;
+  drop_spare(build);
   if (build->choice->overlap) mark_overlap(build);
   return true;
 }

@@ -109,7 +109,7 @@ typedef struct KernelBuild {
   bool fast;            /* fast forms of functions are allowed */
   GHashTable *bindings; /* parameter of the template -> IrExpr*; writers add to what the choice has */
   GHashTable *dims;     /* name of a kernel dim -> const Symbolic* over the graph's symbols */
-  GHashTable *tensors;  /* name of a tensor parameter -> const GraphTensor* */
+  GHashTable *tensors;  /* name of a tensor parameter -> const GraphTensor*; NULL: the kernel has none */
   IrValue **inputs;     /* by op->inputs: the kernel's tensor parameter, or NULL */
   IrValue **outputs;    /* by op->outputs */
   const IrModule *math, *math_narrow, *math_fast, *operators; /* of the libraries */
@@ -151,17 +151,18 @@ IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned positi
  * front. */
 void kernel_add_operands(KernelBuild *build, unsigned lead);
 
+#define MOST_ANCHORS 4
+
 /* Writes steps [first, last) and what they need into a sub-kernel. */
 typedef struct StepScope {
   KernelBuild *build;
   IrFunction *function;
   IrBuilder builder;
-  IrExpr **step_values;           /* by op->steps */
-  IrExpr **input_values;          /* by op->inputs, loaded at first use */
-  IrExpr *anchor, *second_anchor; /* second_anchor: of a dual product */
-  IrExpr *third_anchor;           /* of attention: a value of each row */
-  IrExpr **reduced;               /* of a row program: by OPERAND_REDUCED index */
-  IrValue **tensors;              /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
+  IrExpr **step_values;          /* by op->steps */
+  IrExpr **input_values;         /* by op->inputs, loaded at first use */
+  IrExpr *anchors[MOST_ANCHORS]; /* by index: all products of one A; of attention both, and a value of rows */
+  IrExpr **reduced;              /* of a row program: by OPERAND_REDUCED index */
+  IrValue **tensors;             /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
   IrExpr *(*load)(struct StepScope *scope, unsigned input);
   IrExpr *(*index)(struct StepScope *scope, unsigned value); /* NULL: no operand is an index */
   /* An operand as wide as the step's value wants it; NULL: all broadcast as they are. */

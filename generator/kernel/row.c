@@ -81,7 +81,7 @@ bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute)
   scope_open(&scope, build, "epilogue");
   int64_t rows = choice_parameter(build->choice, "rows")->integer;
   int64_t extent[2] = {rows, choice_parameter(build->choice, "cols")->integer};
-  scope.anchor =
+  scope.anchors[0] =
       ir_value(module, ir_parameter_new(scope.function, "value", ir_tile(module, compute, 2, extent, NULL)));
   open_place(&scope, &place);
   scope_add_tensors(&scope);

@@ -385,10 +385,7 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
       scope->input_values[operand->index] = load_input(scope, operand->index);
     return scope->input_values[operand->index];
   case OPERAND_STEP: return scope->step_values[operand->index];
-  case OPERAND_ANCHOR:
-    return operand->index == 0   ? scope->anchor
-           : operand->index == 1 ? scope->second_anchor
-                                 : scope->third_anchor;
+  case OPERAND_ANCHOR: return scope->anchors[operand->index];
   case OPERAND_REDUCED: return scope->reduced[operand->index];
   case OPERAND_INDEX: return scope->index(scope, operand->index);
   case OPERAND_IMMEDIATE:

@@ -2,6 +2,8 @@
 #include "generator/program/gemm.h"
 #include "generator/program/fused_text.h"
 
+#define TURNED_PRODUCTS 2 /* at most, of one kernel whose operands change places */
+
 FusedOperator *gemm_copy(Arena *arena, const FusedOperator *op, FusedGemm **gemm)
 {
   FusedOperator *copy = arena_memdup(arena, op, sizeof *op);
@@ -52,10 +54,11 @@ const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
 
 const FusedOperator *turned_gemm(Arena *arena, const FusedOperator *op)
 {
-  /* what is reduced, and what groups have but of narrow weights, are rows either way, and scales of a block are one operand's */
+  /* what is reduced, and what groups have but of narrow weights, are rows either way, and scales of a block are one operand's;
+   * turned products have an accumulator each */
   const FusedGemm *gemm = gemm_of(op);
   bool rows = fused_is_reduced(op) || (gemm->groups && !gemm->narrow) || gemm->scaled;
-  return rows ? NULL : gemm_transposed(arena, op);
+  return rows || gemm->products > TURNED_PRODUCTS ? NULL : gemm_transposed(arena, op);
 }
 
 /* ---- for others ---- */
@@ -82,15 +85,17 @@ void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
   const FusedGemm *gemm = gemm_of(op);
   const Symbolic *const expressions[] = {gemm->m,   gemm->n,   gemm->k,  gemm->a_m,
                                          gemm->a_k, gemm->b_k, gemm->b_n};
-  const unsigned numbers[] = {
-      gemm->n_batch,        gemm->a,      gemm->b,      gemm->dual,     gemm->b2,     gemm->a_m_major,
-      gemm->b_n_major,      gemm->a_type, gemm->b_type, gemm->acc_type, gemm->groups, gemm->sizes,
-      (unsigned)gemm->align};
+  const unsigned numbers[] = {gemm->n_batch,        gemm->a,         gemm->b,         gemm->products,
+                              gemm->more[0],        gemm->a_m_major, gemm->b_n_major, gemm->a_type,
+                              gemm->b_type,         gemm->acc_type,  gemm->groups,    gemm->sizes,
+                              (unsigned)gemm->align};
   for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)
     visitor->number(numbers[i], visitor->data);
   visit_list(visitor, expressions, G_N_ELEMENTS(expressions));
   visit_list(visitor, gemm->a_batch, gemm->n_batch);
   visit_list(visitor, gemm->b_batch, gemm->n_batch);
+  for (unsigned i = 2; i < gemm->products; i++)
+    visitor->number(gemm->more[i - 1], visitor->data);
   visitor->number(gemm->narrow, visitor->data);
   if (gemm->narrow) visit_weights(&gemm->weights, visitor);
   visitor->number(gemm->scaled, visitor->data);
@@ -156,8 +161,9 @@ void describe_gemm(const FusedOperator *op, GString *text)
   if (gemm->scaled)
     g_string_append_printf(text, "  scales of 1 x %d and %d x %d\n", (int)gemm->a_depth, (int)gemm->b_depth,
                            (int)gemm->b_width);
-  if (!gemm->dual) return;
-  g_string_append(text, "  b2 ");
-  fused_put_tensor(text, op->inputs[gemm->b2].tensor);
-  g_string_append(text, " as b\n");
+  for (unsigned i = 1; i < gemm->products; i++) {
+    g_string_append_printf(text, "  b%u ", i + 1);
+    fused_put_tensor(text, op->inputs[gemm->more[i - 1]].tensor);
+    g_string_append(text, " as b\n");
+  }
 }

@@ -29,12 +29,16 @@ typedef struct GemmWeights {
   int64_t number;
 } GemmWeights;
 
+#define GEMM_MOST_PRODUCTS 4 /* as gates of a recurrent cell */
+
 typedef struct FusedGemm {
   const Symbolic *m, *n, *k;
-  unsigned n_batch; /* leading iteration dims */
-  unsigned a, b;    /* inputs[] of A and B */
-  bool dual;        /* a second product with the same A: ANCHOR operands of index 1 */
-  unsigned b2; /* dual: inputs[] of its other operand, which lies as B does (in a transposed operator as A) */
+  unsigned n_batch;  /* leading iteration dims */
+  unsigned a, b;     /* inputs[] of A and B */
+  unsigned products; /* with the same A: ANCHOR operands of index 0, 1, ... */
+  unsigned
+      more[GEMM_MOST_PRODUCTS - 1]; /* inputs[] of their other operands, which lie as B does (in a transposed
+                                            operator as A) */
   const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];
   const Symbolic *a_m, *a_k, *b_k, *b_n; /* strides in elements; of each pair one is the constant 1 */
   bool a_m_major;                        /* a_m is 1 (and a_k is the leading dimension) */
@@ -58,6 +62,20 @@ typedef struct FusedGemm {
 static inline const FusedGemm *gemm_of(const FusedOperator *op)
 {
   return op->binding;
+}
+
+/* One product of several with the same A. */
+static inline bool gemm_has_several(const FusedGemm *gemm)
+{
+  return gemm->products > 1;
+}
+
+/* Is it the right operand of one of them? */
+static inline bool gemm_is_more(const FusedGemm *gemm, unsigned input)
+{
+  for (unsigned i = 1; i < gemm->products; i++)
+    if (gemm->more[i - 1] == input) return true;
+  return false;
 }
 
 /* What an operand's elements are in memory. */

@@ -1,4 +1,4 @@
-/* Matrix products: one contraction along one axis, or two of the same left operand. Free axes that only the
+/* Matrix products: one contraction along one axis, or up to four of the same left operand. Free axes that only the
  * left operand has are rows, those that only the right one has columns, the others batches. */
 #include "generator/program/bind.h"
 #include "generator/program/division.h"
@@ -189,7 +189,7 @@ static const char *refuse_narrow(Product *at)
   return why ? why : at->m == PROGRAM_NONE || at->n == PROGRAM_NONE ? "it has one row, or one column" : NULL;
 }
 
-/* A second product has the same left operand, and a right one that lies as the first's. */
+/* Further products have the same left operand, and right ones that lie as the first's. */
 static const char *refuse_second(const Product *at, const ProgramNode *second)
 {
   const Program *program = at->program;
@@ -198,9 +198,9 @@ static const char *refuse_second(const Product *at, const ProgramNode *second)
   if (why) return why;
   bool same = second->axes == first->axes && second->compute == first->compute &&
               second->operands[0].node == first->operands[0].node;
-  if (!same) return "it has two contractions of different left operands";
+  if (!same) return "it has contractions of different left operands";
   if (!same_place(program, first->operands[1].node, second->operands[1].node))
-    return "the right operands of its two contractions lie differently";
+    return "the right operands of its contractions lie differently";
   return NULL;
 }
 
@@ -252,7 +252,7 @@ static bool find_products(Product *at)
   const Program *program = at->program;
   int place;
   unsigned found = 0, n = bind_count(program, NODE_REDUCE, &place) - at->groups.reductions;
-  if (!n || n > 2) {
+  if (!n || n > GEMM_MOST_PRODUCTS) {
     binding->why = n ? "there are several reductions" : "there is no contraction";
     return false;
   }
@@ -427,11 +427,11 @@ static void bind_operands(const Product *at)
 {
   const Program *program = at->program;
   FusedGemm *gemm = at->gemm;
+  gemm->products = 1;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_REDUCE || node == at->dot || node->reduction != REDUCTION_DOT) continue;
-    gemm->dual = true;
-    gemm->b2 = at->binding->places[node->operands[1].node];
+    gemm->more[gemm->products++ - 1] = at->binding->places[node->operands[1].node];
   }
   gemm->a = at->binding->places[at->a];
   gemm->b = at->binding->places[at->b];

@@ -36,13 +36,13 @@ bool a(const FusedOperator *op) { return op->family->index == 1; }
 bool b(const FusedOperator *op) { return op->family == family_at(0); }
 bool c(const FusedOperator *op) { return !strcmp(op->family->name, "gemm"); }
 int d(const FusedOperator *op) { switch (op->family->index) { default: return 0; } }
-bool e(const FusedOperator *op) { return gemm_of(op)->dual; }
+bool e(const FusedOperator *op) { return gemm_has_several(gemm_of(op)); }
 bool f(const Family *family) { return family_at(0) == family; }
 const char *g(const FusedOperator *op) { return op->family->name; }
 bool h(const FusedOperator *op) { return op->family->measured && table[op->family->index](op); }
 """,
-    "generator/choose/gemm_own.c": "bool pair(const FusedOperator *op) { return gemm_of(op)->dual; }\n",
-    "generator/choose/row.c": "bool pair(const FusedOperator *op) { return gemm_of(op)->dual; }\n",
+    "generator/choose/gemm_own.c": "bool pair(const FusedOperator *op) { return gemm_has_several(gemm_of(op)); }\n",
+    "generator/choose/row.c": "bool pair(const FusedOperator *op) { return gemm_has_several(gemm_of(op)); }\n",
 }
 ASKS = "asks which family an operator is of"
 FAMILIES_WANTED = [("generator/fusion/planted.c", line, ASKS) for line in (2, 3, 4, 5, 7)] + [

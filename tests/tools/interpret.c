@@ -204,7 +204,7 @@ static void store_outputs(const Point *point)
   }
 }
 
-/* The product of A and a right operand: B, or the second one of a dual product. */
+/* The product of A and a right operand: B, or one of further products. */
 static double product(const Point *point, unsigned right)
 {
   const FusedGemm *gemm = gemm_of(point->fused);
@@ -452,9 +452,10 @@ static void run_operator(GHashTable *memory, const FusedOperator *fused)
   }
   const FusedGemm *gemm = strcmp(fused->family->name, "gemm") != 0 ? NULL : gemm_of(fused);
   do {
-    double acc[2] = {0};
+    double acc[GEMM_MOST_PRODUCTS] = {0};
     if (gemm) acc[0] = product(&point, gemm->b);
-    if (gemm && gemm->dual) acc[1] = product(&point, gemm->b2);
+    for (unsigned i = 1; gemm && i < gemm->products; i++)
+      acc[i] = product(&point, gemm->more[i - 1]);
     point.anchor = acc;
     run_steps(&point, steps, false);
     store_outputs(&point);

@@ -130,7 +130,7 @@ static void check_product(Trial *trial, const Problem *problem, int64_t m, bool 
     fail_msg("%s: %ux%u with %.0f clocks was chosen, the passes take one of %.0f", trial->name, chosen.bm,
              chosen.bn, clocks, best);
   assert_true(asked <= DRY_RUNS_MOST);
-  if (group && gemm_warpgroups_read(problem, gemm_of(problem->op)) && !gemm_of(problem->op)->dual)
+  if (group && gemm_warpgroups_read(problem, gemm_of(problem->op)) && gemm_of(problem->op)->products == 1)
     check_ruled_out(trial, problem);
   trial->products++;
 }

@@ -41,6 +41,8 @@ typedef struct {
   IrExpr *phase;       /* that the role at hand waits for, or NULL */
   GHashTable *
       filled; /* IrOp* -> IrExpr*: channels that the engine fills, and the cursors of who starts the copies */
+  GHashTable *
+      trailing; /* IrValue* -> IrExpr*: readers' cursors, and those one step behind that release their slots */
 } Waits;
 
 static IrOp *emit_group(Waits *waits, IrBuilder *builder, IrOpcode code, const char *kind, int pending)
@@ -257,12 +259,22 @@ static void copy_attributes(IrOp *to, const IrOp *from)
     ir_attribute_set(to, from->attributes[i].key, from->attributes[i].value);
 }
 
+/* Loops that take slots of one ring in turn release them by one cursor, which goes on where the loop before left it. */
+static IrExpr *trailing_of(Waits *waits, const IrExpr *reader)
+{
+  IrExpr *trailing = g_hash_table_lookup(waits->trailing, reader->value);
+  if (trailing) return trailing;
+  trailing = trailing_cursor(waits->module, reader);
+  g_hash_table_insert(waits->trailing, reader->value, trailing);
+  return trailing;
+}
+
 /* The release moves behind the wait of the next iteration; the last one behind the loop. */
 static void release_late(Waits *waits, IrOp *loop, IrOp *release)
 {
   IrModule *module = waits->module;
   IrExpr *reader = release->operands[0]->items[1];
-  IrExpr *trailing = trailing_cursor(module, reader);
+  IrExpr *trailing = trailing_of(waits, reader);
   IrExpr *barrier = ir_index(module, release->operands[0]->items[0], 1, trailing);
   IrBuilder builder = ir_builder_before(release);
   builder.mark = release->mark;
@@ -725,7 +737,8 @@ bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
   g_autoptr(GHashTable) filled = g_hash_table_new(NULL, NULL);
-  Waits waits = {.module = module, .model = context->gpu->model, .filled = filled};
+  g_autoptr(GHashTable) trailing = g_hash_table_new(NULL, NULL);
+  Waits waits = {.module = module, .model = context->gpu->model, .filled = filled, .trailing = trailing};
   slot_waits(kernel);
   turns_of_products(kernel, context);
   visit_regions(&waits, kernel->body);

@@ -523,6 +523,13 @@ def left_inside(M, N, K, stop):
     return Case("left_inside", [len(stop), M, N, K], 3, tensors, ["D", "E"], {"D": D, "E": E})
 
 
+def joined(M, N, K, R):
+    a, b, a2, b2 = operand(M, K), operand(N, K), operand(M, R), operand(N, R)
+    first, second = (times(rows(wide(x[2]), k), rows(wide(y[2]), k)) if k else [[0] * N] * M for x, y, k in ((a, b, K), (a2, b2, R)))
+    D = [x + y / 2 for x, y in zip(flat(first), flat(second))]
+    return Case("joined", [M, N, K, R], 2, {"A": a, "B": b, "A2": a2, "B2": b2, "D": empty("f32", M, N)}, ["D"], {"D": D})
+
+
 def spans(ends, last, N, K):
     G, M = len(ends), ends[-1] + 7
     a, b = operand(M, K), operand(G, N, K)
@@ -603,7 +610,7 @@ def roles():
 def cases():
     return [two_sums(130, 72, 136), ragged([0, 3, 3, 70], [1, 0, 2], 40, 72), three_roles(65, 33, 72), four_blocks(2, 4104),
             alibi(2, 65), paged(65, 40, [2, 0, 2], 3), chained(65, 80), triangle(136, 40), columns(69, 136), gradient(72, 72, 40),
-            taps(67, 72, 40), scales(65, 33, 80)]
+            taps(67, 72, 40), scales(65, 33, 80), joined(200, 136, 208, 80), joined(33, 129, 336, 16), joined(129, 40, 16, 272)]
 
 
 def main():

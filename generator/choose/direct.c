@@ -86,7 +86,8 @@ bool direct_possible(const Problem *problem)
   bool small = number_has_bytes(gemm->a_type, 2) && number_has_bytes(gemm->b_type, 2) &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
   bool whole = gemm->a_type == NUMBER_F32 && gemm->b_type == NUMBER_F32;
-  return (small || whole) && !gemm_has_several(gemm) && !gemm->n_batch && !fused_is_reduced(op);
+  return (small || whole) && !gemm_has_several(gemm) && !gemm->lead && !gemm->n_batch &&
+         !fused_is_reduced(op);
 }
 
 bool direct_sums_take(const FusedGemm *gemm)

@@ -88,7 +88,8 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
 bool gemm_candidate_may_be_askew(const Problem *problem)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  return gemm->n_batch && !gemm_has_several(gemm) && !gemm->narrow && number_has_bytes(gemm->a_type, 2);
+  return gemm->n_batch && !gemm_has_several(gemm) && !gemm->lead && !gemm->narrow &&
+         number_has_bytes(gemm->a_type, 2);
 }
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
@@ -220,7 +221,7 @@ static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
   int64_t depth;
   bool alone =
       candidate->blocks <= 1 && candidate->split_k <= 1 && candidate->stream_k <= 1 && !candidate->swapped;
-  if (!alone || gemm_has_several(gemm) || fused_is_reduced(problem->op)) return false;
+  if (!alone || gemm_has_several(gemm) || gemm->lead || fused_is_reduced(problem->op)) return false;
   if (candidate->bm * candidate->bn != model->walked_area || !symbolic_is_constant(gemm->k, &depth))
     return false;
   int64_t steps = depth / candidate->bk;
@@ -326,7 +327,8 @@ static bool large_tile_legal(const Problem *problem, const GemmCandidate *candid
   const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = gemm_of(problem->op);
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
-  bool simple = known && !gemm->a_m_major && !gemm_has_several(gemm) && !fused_is_reduced(problem->op);
+  bool simple =
+      known && !gemm->a_m_major && !gemm_has_several(gemm) && !gemm->lead && !fused_is_reduced(problem->op);
   int64_t columns, depth;
   bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
   if (gemm->b_n_major && candidate->bn > model->predicated_columns && !whole) return false;

@@ -152,7 +152,8 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
   const FusedGemm *gemm = gemm_of(op);
   int64_t columns = MAX(1, choose_typical(problem, gemm_of(problem->op)->n)) * gemm_products(problem);
   CostGemm shape = {.batches = MAX(1, problem->batches),
-                    .k = MAX(1, choose_typical(problem, gemm->k)),
+                    .k = MAX(1, choose_typical(problem, gemm->k)) +
+                         (gemm->lead ? choose_typical(problem, gemm->lead->k) : 0),
                     .a_bytes = (double)number_bits(gemm_stored(gemm, false)) / CHAR_BIT,
                     .b_bytes = (double)number_bits(gemm_stored(gemm, true)) / CHAR_BIT,
                     .out_bytes = MAX(1, gemm_out_bytes(op) / gemm_products(problem)),

@@ -40,6 +40,28 @@ static bool is_single(const FusedInput *input, unsigned rank)
   return true;
 }
 
+/* The same of operands of a leading product, which lie as the others do. */
+static bool require_lead(const Problem *problem, Choice *choice, bool warpgroups, unsigned multiple)
+{
+  const FusedOperator *op = problem->op;
+  const FusedGemm *gemm = gemm_of(op);
+  const GemmLead *lead = gemm->lead;
+  const GraphTensor *a = op->inputs[lead->a].tensor, *b = op->inputs[lead->b].tensor;
+  return require_operand(problem, choice, a, gemm->a_m_major ? lead->a_k : lead->a_m, lead->a_batch,
+                         warpgroups        ? NULL
+                         : gemm->a_m_major ? gemm->m
+                                           : lead->k,
+                         multiple) &&
+         require_operand(problem, choice, b, gemm->b_n_major ? lead->b_k : lead->b_n, lead->b_batch,
+                         warpgroups        ? NULL
+                         : gemm->b_n_major ? gemm->n
+                                           : lead->k,
+                         multiple) &&
+         choose_require_align(problem, choice, a, multiple) &&
+         choose_require_align(problem, choice, b, multiple) &&
+         (!warpgroups || choose_require_at_least(problem, choice, lead->k, 1));
+}
+
 /* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies
  * some K. */
 bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups)
@@ -61,6 +83,7 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups)
                                          : gemm->k,
                        multiple))
     return false;
+  if (gemm->lead && !require_lead(problem, choice, warpgroups, multiple)) return false;
   /* what the epilogue loads and stores goes in pairs; a column too, where operands are exchanged */
   for (unsigned i = 0; i < op->n_inputs; i++) {
     bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);

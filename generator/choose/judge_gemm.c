@@ -146,6 +146,18 @@ static void judge_several(const Problem *problem, ProgramVerdict *verdict)
     verdict_refuse(verdict, why);
 }
 
+/* Two products whose results are added: neither is stored, and one kernel is less, so that any tile will do. */
+static void judge_lead(const Problem *problem, ProgramVerdict *verdict)
+{
+  bool bounded, warpgroups = gemm_warpgroups_possible(problem);
+  int64_t m = priced_rows(problem, &bounded);
+  double clocks = tiles_clocks(problem, warpgroups, m, bounded);
+  if (clocks < 0)
+    verdict_refuse(verdict, "no tile fits");
+  else
+    verdict_price(verdict, clocks, arena_printf(problem->arena, "at M = %d", (int)m));
+}
+
 /* Narrow weights: widened on the way to the product, or by a kernel in front of one of wide ones? Where rows are open, few
  * are what counts: bytes of weights decide then, and one takes 2 to 4 times as long as the other; of many it is less. */
 static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
@@ -217,6 +229,7 @@ void judge_gemm(const Problem *problem, bool priced, ProgramVerdict *verdict)
     verdict_refuse(verdict, why);
   else if (priced)
     (gemm_has_several(gemm_of(problem->op)) ? judge_several
+     : gemm_of(problem->op)->lead           ? judge_lead
      : gemm_of(problem->op)->narrow         ? judge_narrow
                                             : judge_product)(problem, verdict);
 }

@@ -40,7 +40,7 @@ static Epilogue epilogue_of(const FusedOperator *op)
 {
   Epilogue epilogue = {0};
   for (unsigned i = 0; i < op->n_inputs; i++) {
-    if (i == gemm_of(op)->a || i == gemm_of(op)->b || gemm_is_more(gemm_of(op), i)) continue;
+    if (gemm_reads(gemm_of(op), i)) continue;
     bool rows = !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0);
     bool columns = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
     epilogue.tile |= rows && columns;
@@ -70,6 +70,7 @@ static char *describe_product(const Problem *problem, Epilogue epilogue)
                   gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
   static const char *const several[] = {"", "dual ", "triple ", "fourfold "};
   g_string_prepend(text, several[gemm->products - 1]);
+  if (gemm->lead) g_string_prepend(text, "led ");
   if (gemm->groups) g_string_prepend(text, "grouped ");
   for (unsigned i = 0; i < op->n_outputs; i++)
     g_string_append_printf(text, " %s", type_text(op->outputs[i].tensor->type));

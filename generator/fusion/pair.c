@@ -1,5 +1,5 @@
 /* Rewrite pair_products: products that read the same A and whose results meet, as in silu(x W1) * (x W2), become one group: its
- * kernel reads A once, and none of the products goes through memory.
+ * kernel reads A once, and none of the products goes through memory. So do two whose results are added, of whatever operands: x W + (x A) B.
  *
  * The right operands must lie alike (shape, strides, type), for one kernel walks them with the same
  * coordinates, and all that leaves the first product's group must be one tensor that the second's reads. Of more than two, as the
@@ -41,6 +41,15 @@ static bool same_product(const GraphNode *a, const GraphNode *b)
          graph_is_transposed(a, 1) == graph_is_transposed(b, 1);
 }
 
+/* Products of operands of their own, which the kernel of both takes one behind the other if they are added. */
+static bool may_add(const GraphNode *a, const GraphNode *b)
+{
+  if (a->blocks[0] || b->blocks[0] || a->blocks[1] || b->blocks[1]) return false;
+  return a->op->id == b->op->id && same_sums(a, b) && same_groups(a, b) && a->inputs[0] != b->inputs[0] &&
+         a->inputs[0]->type == b->inputs[0]->type && a->inputs[1]->type == b->inputs[1]->type &&
+         graph_same_shape(a->outputs[0], b->outputs[0]);
+}
+
 static bool reads(const GraphNode *node, const GraphTensor *tensor)
 {
   for (unsigned i = 0; i < node->n_inputs; i++)
@@ -56,8 +65,8 @@ static bool views_one_another(const Fuser *fuser, const Group *a, const Group *b
   return false;
 }
 
-/* Everything that leaves `group` goes to `to`, and is one tensor. */
-static bool feeds_only(const Fuser *fuser, const Group *group, const Group *to)
+/* Everything that leaves `group` goes to `to`, and is one tensor. `added`: it may be what the product there is added to. */
+static bool feeds_only(const Fuser *fuser, const Group *group, const Group *to, bool added)
 {
   unsigned leaving = 0;
   for (unsigned i = 0; i < group->nodes->len; i++) {
@@ -69,8 +78,10 @@ static bool feeds_only(const Fuser *fuser, const Group *group, const Group *to)
       const GraphNode *reader = readers->pdata[j];
       const Group *other = fuser->group_of[reader->index];
       if (!reads(reader, tensor) || other == group) continue;
-      /* as its B or C it would be needed before the kernel has it */
-      if (other != to || reader == to->anchor) return false;
+      /* as its A or B it would be needed before the kernel has it */
+      bool early =
+          reader == to->anchor && !(added && reader->inputs[0] != tensor && reader->inputs[1] != tensor);
+      if (other != to || early) return false;
       leaves = true;
     }
     leaving += leaves;
@@ -92,7 +103,8 @@ static void unite(Fuser *fuser, Group *into, Group *from, const Group *both)
 static void try_pair(Fuser *fuser, Group *into, Group *from)
 {
   if (into->nodes->len + from->nodes->len > fuser->max_steps) return;
-  if (!same_product(into->anchor, from->anchor) || !feeds_only(fuser, from, into) ||
+  bool added = may_add(into->anchor, from->anchor);
+  if (!(added || same_product(into->anchor, from->anchor)) || !feeds_only(fuser, from, into, added) ||
       views_one_another(fuser, from, into))
     return;
   bool first = from->anchor->index < into->anchor->index;

@@ -477,6 +477,53 @@ static void keep_a(IrOp *op, void *data)
     ir_attribute_set(op, ATTR_CACHE, ir_name(build->module, "evict_last"));
 }
 
+/* ---- A product that the sum begins with ---- */
+
+static IrOp *find_op(const IrRegion *region, IrOpcode code)
+{
+  for (IrOp *op = region->first; op; op = op->next)
+    if (op->code == code) return op;
+  return NULL;
+}
+
+/* The template's operand once more, along the other axis that is contracted. */
+static IrValue *add_leading(KernelBuild *build, unsigned parameter, IrExpr *depth)
+{
+  IrType type = build->kernel->parameters[parameter]->type;
+  kernel_replace_dim(build, NULL, &type, "K", depth);
+  return ir_parameter_new(build->kernel, parameter ? "B2" : "A2", type);
+}
+
+/* The loop over k, of the leading product, in front of the template's own: slots of the same ring, the same sums. What they then are is
+ * multiplied by a number. While dims are the template's. */
+static void write_lead(KernelBuild *build)
+{
+  const GemmLead *lead = gemm_of(build->op)->lead;
+  IrModule *module = build->module;
+  IrRegion *body = kernel_tiles(build)->regions[0];
+  IrOp *loop = find_op(body, OP_FOR);
+  IrExpr *depth = kernel_dim(build, lead->k, "K2", NUMBER_S32);
+  IrBuilder builder = ir_builder_before(loop);
+  builder.mark = loop->mark;
+  g_autoptr(GHashTable) others = g_hash_table_new(NULL, NULL);
+  for (unsigned i = 0; i < 2; i++)
+    g_hash_table_insert(others, build->kernel->parameters[i], ir_value(module, add_leading(build, i, depth)));
+  kernel_replace_dim(build, ir_op_clone(&builder, loop, others), NULL, "K", depth);
+  if (lead->factor == 1) return;
+  IrValue *sum = find_op(body, OP_VAR)->results[0];
+  IrExpr *scaled = ir_emit_value(&builder, OP_MUL, sum->type, "scaled", 2, ir_value(module, sum),
+                                 ir_float(module, lead->factor));
+  ir_emit(&builder, OP_SET, 2, ir_value(module, sum), scaled);
+}
+
+static void describe_lead(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  const GemmLead *lead = gemm_of(op)->lead;
+  describe_operand(build, 2, op->inputs[lead->a].tensor, lead->a_batch, lead->a_m, lead->a_k);
+  describe_operand(build, 3, op->inputs[lead->b].tensor, lead->b_batch, lead->b_k, lead->b_n);
+}
+
 static void bind_type(KernelBuild *build, const char *name, NumberType type)
 {
   g_hash_table_insert(build->bindings, (gpointer)name, ir_name(build->module, number_name(type)));
@@ -498,6 +545,7 @@ bool kernel_write_gemm(KernelBuild *build)
   bind_type(build, "ta", gemm_stored(gemm, false));
   bind_type(build, "tb", gemm_stored(gemm, true));
   if (gemm->groups) g_hash_table_insert(build->bindings, "grouped", ir_int(build->module, 1));
+  if (gemm->lead) write_lead(build);
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);
   kernel_bind_dim(build, "K", gemm->k);
@@ -513,6 +561,7 @@ bool kernel_write_gemm(KernelBuild *build)
   describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
                    b_by_n ? gemm->b_k : gemm->b_n);
   if (gemm_has_several(gemm)) describe_more(build, swapped);
+  if (gemm->lead) describe_lead(build);
   if (gemm->scaled) describe_scales(build);
   if (gemm->narrow) describe_weights(build);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);

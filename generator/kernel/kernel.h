@@ -136,6 +136,8 @@ IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *h
 IrExpr *kernel_named_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
 /* The template's tile loop. */
 IrOp *kernel_tiles(const KernelBuild *build);
+/* Another extent in place of a dim that the template declares: in an op with its regions, and in a type; either may be NULL. */
+void kernel_replace_dim(KernelBuild *build, IrOp *op, IrType *type, const char *name, IrExpr *with);
 /* Binds a dim that the template declares: constants replace it, else it stays. */
 void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression);
 /* Tensors of a kernel are named by their positions among the fused operator's inputs and outputs ("in_c",

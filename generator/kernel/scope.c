@@ -111,6 +111,16 @@ static void drop_dim(IrFunction *kernel, const char *name)
     }
 }
 
+void kernel_replace_dim(KernelBuild *build, IrOp *op, IrType *type, const char *name, IrExpr *with)
+{
+  DimReplacement replacement = {name, with, build->module};
+  if (type) replace_in_type(type, &replacement);
+  if (!op) return;
+  replace_in_op(op, &replacement);
+  for (unsigned i = 0; i < op->n_regions; i++)
+    ir_region_visit(op->regions[i], replace_in_op, &replacement);
+}
+
 void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression)
 {
   int64_t value;

@@ -212,14 +212,26 @@ static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
   if (node == at->second) return program_operand(at, node, node->inputs[0]);
   for (unsigned i = 0; node != at->anchor && i < at->nodes->len; i++) {
     const ProgramNode *dot = &g_array_index(at->nodes, ProgramNode, i);
-    if (dot->reduction == REDUCTION_DOT && dot->kind == NODE_REDUCE && dot->source == at->anchor)
+    if (dot->reduction == REDUCTION_DOT && dot->kind == NODE_REDUCE && dot->source == at->anchor &&
+        node->inputs[0] == at->anchor->inputs[0])
       return dot->operands[0];
   }
   return scaled_operand(at, node, 0);
 }
 
+/* A product beside the first, of another left operand, is summed along an axis of its own. */
+static int contracted_axis(ProgramBuilder *at, const GraphNode *node)
+{
+  const GraphTensor *a = node->inputs[0];
+  bool own = node != at->anchor && !at->second && a != at->anchor->inputs[0];
+  return own ? program_add_axis(at, 'k', 1, a->shape[a->rank - (graph_is_transposed(node, 0) ? 2 : 1)])
+             : at->k;
+}
+
 void program_add_product(ProgramBuilder *at, const GraphNode *node)
 {
+  int k = at->k;
+  at->k = contracted_axis(at, node);
   ProgramValue a = by_widened_scale(at, node, left_operand(at, node), true), b = scaled_operand(at, node, 1);
   NumberType held = accumulator(node), compute = program_compute(at->anchor->outputs[0]->type);
   ProgramNode dot = {.kind = NODE_REDUCE,
@@ -229,6 +241,7 @@ void program_add_product(ProgramBuilder *at, const GraphNode *node)
                      .type = held,
                      .compute = held};
   ProgramValue value = program_add_node(at, dot, (ProgramValue[]){a, b}, 2, held);
+  at->k = k;
   value = by_widened_scale(at, node, add_scales(at, node, value), false);
   const GraphAttribute *alpha = graph_attribute_find(node, "alpha");
   if (alpha && alpha->number != 1)

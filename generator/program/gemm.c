@@ -1,6 +1,7 @@
 /* Matrix products: what their binding tells others, and a product the other way round. */
 #include "generator/program/gemm.h"
 #include "generator/program/fused_text.h"
+#include <string.h>
 
 #define TURNED_PRODUCTS 2 /* at most, of one kernel whose operands change places */
 
@@ -18,6 +19,23 @@ static void exchange(const Symbolic **strides, unsigned rank)
   const Symbolic *row = strides[rank - 2];
   strides[rank - 2] = strides[rank - 1];
   strides[rank - 1] = row;
+}
+
+static const GemmLead *lead_transposed(Arena *arena, const GemmLead *from, unsigned batches)
+{
+  if (!from) return NULL;
+  GemmLead *lead = arena_memdup(arena, from, sizeof *from);
+  lead->a = from->b;
+  lead->b = from->a;
+  for (unsigned i = 0; i < batches; i++) {
+    lead->a_batch[i] = from->b_batch[i];
+    lead->b_batch[i] = from->a_batch[i];
+  }
+  lead->a_m = from->b_n;
+  lead->a_k = from->b_k;
+  lead->b_k = from->a_k;
+  lead->b_n = from->a_m;
+  return lead;
 }
 
 const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
@@ -49,6 +67,7 @@ const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
   gemm->a_type = from->b_type;
   gemm->b_type = from->a_type;
   gemm->weights.left = !from->weights.left;
+  gemm->lead = lead_transposed(arena, from->lead, from->n_batch);
   return turned;
 }
 
@@ -80,6 +99,20 @@ static void visit_weights(const GemmWeights *weights, const BindingVisitor *visi
   visit_list(visitor, along, G_N_ELEMENTS(along));
 }
 
+static void visit_lead(const GemmLead *lead, unsigned batches, const BindingVisitor *visitor)
+{
+  const Symbolic *const along[] = {lead->k, lead->a_m, lead->a_k, lead->b_k, lead->b_n};
+  float factor = (float)lead->factor;
+  uint32_t bits;
+  memcpy(&bits, &factor, sizeof bits);
+  const unsigned numbers[] = {lead->a, lead->b, bits};
+  for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)
+    visitor->number(numbers[i], visitor->data);
+  visit_list(visitor, along, G_N_ELEMENTS(along));
+  visit_list(visitor, lead->a_batch, batches);
+  visit_list(visitor, lead->b_batch, batches);
+}
+
 void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
 {
   const FusedGemm *gemm = gemm_of(op);
@@ -98,6 +131,8 @@ void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->number(gemm->more[i - 1], visitor->data);
   visitor->number(gemm->narrow, visitor->data);
   if (gemm->narrow) visit_weights(&gemm->weights, visitor);
+  visitor->number(gemm->lead != NULL, visitor->data);
+  if (gemm->lead) visit_lead(gemm->lead, gemm->n_batch, visitor);
   visitor->number(gemm->scaled, visitor->data);
   if (!gemm->scaled) return;
   const Symbolic *const along[] = {gemm->a_scale_k, gemm->b_scale_k};
@@ -125,6 +160,7 @@ unsigned extents_gemm(const FusedOperator *op, FamilyExtent *extents)
   extents[n++] = (FamilyExtent){"m", gemm->m};
   extents[n++] = (FamilyExtent){"n", gemm->n};
   extents[n++] = (FamilyExtent){"k", gemm->k};
+  if (gemm->lead) extents[n++] = (FamilyExtent){"k", gemm->lead->k};
   return n;
 }
 
@@ -161,6 +197,15 @@ void describe_gemm(const FusedOperator *op, GString *text)
   if (gemm->scaled)
     g_string_append_printf(text, "  scales of 1 x %d and %d x %d\n", (int)gemm->a_depth, (int)gemm->b_depth,
                            (int)gemm->b_width);
+  if (gemm->lead) {
+    g_string_append(text, "  begins with ");
+    fused_put_tensor(text, op->inputs[gemm->lead->a].tensor);
+    g_string_append(text, " by ");
+    fused_put_tensor(text, op->inputs[gemm->lead->b].tensor);
+    g_string_append_printf(text, " times %g,", gemm->lead->factor);
+    fused_put_value(text, "k", gemm->lead->k);
+    g_string_append_c(text, '\n');
+  }
   for (unsigned i = 1; i < gemm->products; i++) {
     g_string_append_printf(text, "  b%u ", i + 1);
     fused_put_tensor(text, op->inputs[gemm->more[i - 1]].tensor);

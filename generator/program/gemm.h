@@ -31,6 +31,16 @@ typedef struct GemmWeights {
 
 #define GEMM_MOST_PRODUCTS 4 /* as gates of a recurrent cell */
 
+/* A second product whose sums the accumulator begins with: (a b) factor. Its operands lie as the other's do, along an axis of its own that is
+ * contracted; rows, columns and batches are the same. */
+typedef struct GemmLead {
+  unsigned a, b; /* inputs[] */
+  const Symbolic *k;
+  const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];
+  const Symbolic *a_m, *a_k, *b_k, *b_n;
+  double factor;
+} GemmLead;
+
 typedef struct FusedGemm {
   const Symbolic *m, *n, *k;
   unsigned n_batch;  /* leading iteration dims */
@@ -54,9 +64,10 @@ typedef struct FusedGemm {
    * widened. `depth`: elements along k that share a scale and zero point; 0: the whole of k does, and the scale is a step. */
   bool narrow;
   GemmWeights weights;
-  GemmGroups groups; /* not GEMM_WHOLE: the one batch dim is of groups, m the most rows of one */
-  unsigned sizes;    /* groups: inputs[] of what tells rows; of GEMM_INDEX along m, else along the batch */
-  int64_t align;     /* groups: each begins at a multiple of so many rows */
+  const GemmLead *lead; /* NULL: there is none */
+  GemmGroups groups;    /* not GEMM_WHOLE: the one batch dim is of groups, m the most rows of one */
+  unsigned sizes;       /* groups: inputs[] of what tells rows; of GEMM_INDEX along m, else along the batch */
+  int64_t align;        /* groups: each begins at a multiple of so many rows */
 } FusedGemm;
 
 static inline const FusedGemm *gemm_of(const FusedOperator *op)
@@ -76,6 +87,14 @@ static inline bool gemm_is_more(const FusedGemm *gemm, unsigned input)
   for (unsigned i = 1; i < gemm->products; i++)
     if (gemm->more[i - 1] == input) return true;
   return false;
+}
+
+/* Is the input an operand of a product? */
+static inline bool gemm_reads(const FusedGemm *gemm, unsigned input)
+{
+  const GemmLead *lead = gemm->lead;
+  return input == gemm->a || input == gemm->b || gemm_is_more(gemm, input) ||
+         (lead && (input == lead->a || input == lead->b));
 }
 
 /* What an operand's elements are in memory. */

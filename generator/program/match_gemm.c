@@ -1,4 +1,4 @@
-/* Matrix products: one contraction along one axis, or up to four of the same left operand. Free axes that only the
+/* Matrix products: one contraction along one axis, or up to four of the same left operand, or two whose results are added. Free axes that only the
  * left operand has are rows, those that only the right one has columns, the others batches. */
 #include "generator/program/bind.h"
 #include "generator/program/division.h"
@@ -19,7 +19,9 @@ typedef struct {
   bool is_scaled;
   ProgramNarrow narrow; /* the right operand, where it is of fewer bits than the left one */
   bool is_narrow;
-  int m, n, k; /* axes; PROGRAM_NONE: there is none */
+  int m, n, k;             /* axes; PROGRAM_NONE: there is none */
+  const ProgramNode *lead; /* the contraction that the sum begins with; NULL: there is none */
+  int sum, scaling; /* the nodes that add it, and that multiply it by a number, PROGRAM_NONE: none does */
   ProgramGroups groups;
 } Product;
 
@@ -246,6 +248,104 @@ static const char *refuse_parts(const Product *at)
   return NULL;
 }
 
+/* ---- two whose results are added ---- */
+
+/* The contraction that a value is, or that it is times a number: `scaling` is then the node that multiplies. */
+static const ProgramNode *contraction_of(const Program *program, const ProgramValue *value, int *scaling)
+{
+  *scaling = PROGRAM_NONE;
+  if (value->kind != VALUE_NODE) return NULL;
+  const ProgramNode *node = &program->nodes[value->node];
+  if (node->kind == NODE_MAP && node->op == ONNX_Mul && node->operands[0].kind == VALUE_NODE &&
+      node->operands[1].kind == VALUE_IMMEDIATE) {
+    *scaling = (int)value->node;
+    node = &program->nodes[node->operands[0].node];
+  }
+  return node->kind == NODE_REDUCE && node->reduction == REDUCTION_DOT ? node : NULL;
+}
+
+/* Is it the sum of two contractions of unlike left operands? The one that a number multiplies leads, else the second. */
+static bool find_sum(Product *at)
+{
+  const Program *program = at->program;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i], *dots[2];
+    int scaling[2];
+    if (node->kind != NODE_MAP || node->op != ONNX_Add) continue;
+    for (unsigned j = 0; j < 2; j++)
+      dots[j] = contraction_of(program, &node->operands[j], &scaling[j]);
+    if (!dots[0] || !dots[1] || dots[0] == dots[1] || dots[0]->axes == dots[1]->axes) continue;
+    unsigned leading = scaling[1] == PROGRAM_NONE && scaling[0] != PROGRAM_NONE ? 0 : 1;
+    if (scaling[1 - leading] != PROGRAM_NONE) return false;
+    at->lead = dots[leading];
+    at->dot = dots[1 - leading];
+    at->sum = (int)i;
+    at->scaling = scaling[leading];
+    return true;
+  }
+  return false;
+}
+
+/* Of the leading contraction an operand: it lies as the other's does. */
+static const char *refuse_leading(const Product *at, unsigned operand)
+{
+  const Program *program = at->program;
+  unsigned own = at->dot->operands[operand].node, leads = at->lead->operands[operand].node;
+  int along = operand ? at->n : at->m, k = __builtin_ctz(at->lead->axes);
+  if (symbolic_equals(program->axes[at->k].extent, 1) || symbolic_equals(program->axes[k].extent, 1))
+    return "one of its two contractions has one element";
+  if (program->nodes[own].type != program->nodes[leads].type) return "its two contractions have other types";
+  if (along == PROGRAM_NONE || !(program->varies[leads] >> along & 1))
+    return "its two contractions have other rows or columns";
+  if ((program->varies[leads] & ~at->lead->axes) & ~(program->varies[own] & ~at->dot->axes))
+    return "its two contractions have other batches";
+  const ProgramAccess *first = &program->nodes[own].access, *second = &program->nodes[leads].access;
+  const Symbolic *deep = program_stride(program, first, (unsigned)at->k),
+                 *lead_deep = program_stride(program, second, (unsigned)k);
+  if (symbolic_equals(deep, 1) != symbolic_equals(lead_deep, 1))
+    return "the operands of its two contractions lie differently";
+  const Symbolic *beside =
+      symbolic_equals(deep, 1) ? lead_deep : program_stride(program, second, (unsigned)along);
+  return symbolic_equals(beside, 1) ? NULL : "elements of an operand lie side by side in no dimension";
+}
+
+/* Two contractions whose results are added, in one accumulator. */
+static const char *refuse_sum(Product *at)
+{
+  const Program *program = at->program;
+  const char *why = refuse_contraction(at, at->dot);
+  if (!why) why = refuse_contraction(at, at->lead);
+  if (why) return why;
+  if (at->dot->compute != NUMBER_F32 || at->lead->compute != NUMBER_F32 ||
+      number_is_small_float(program->nodes[at->dot->operands[0].node].type))
+    return "sums of two contractions are of floats of 16 and 32 bits";
+  at->k = __builtin_ctz(at->dot->axes);
+  at->m = bind_own_axis(program, at->dot->operands[0].node, at->dot->operands[1].node, at->dot->axes);
+  at->n = bind_own_axis(program, at->dot->operands[1].node, at->dot->operands[0].node, at->dot->axes);
+  why = refuse_leading(at, 0);
+  return why ? why : refuse_leading(at, 1);
+}
+
+/* The sum is what the epilogue gets. */
+static bool take_sum(Product *at)
+{
+  Binding *binding = at->binding;
+  binding->near = true;
+  binding->why = refuse_sum(at);
+  if (binding->why) return false;
+  const Program *program = at->program;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (&program->nodes[i] == at->dot || &program->nodes[i] == at->lead || (int)i == at->scaling)
+      binding->inside[i] = true;
+  bind_anchor(binding, (ProgramValue){VALUE_NODE, (unsigned)at->sum, 0, 0, at->dot->compute}, 0, 0,
+              at->dot->compute);
+  at->a = at->dot->operands[0].node;
+  at->b = at->dot->operands[1].node;
+  binding->why = refuse_quotients(at);
+  if (!binding->why) binding->why = refuse_parts(at);
+  return !binding->why;
+}
+
 static bool find_products(Product *at)
 {
   Binding *binding = at->binding;
@@ -256,6 +356,7 @@ static bool find_products(Product *at)
     binding->why = n ? "there are several reductions" : "there is no contraction";
     return false;
   }
+  if (n == 2 && find_sum(at)) return take_sum(at);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_REDUCE || binding->inside[i]) continue;
@@ -295,13 +396,16 @@ static bool ends_contraction(const Product *at)
   const Program *program = at->program;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     bool operand = i == at->a || i == at->b;
+    for (unsigned j = 0; at->lead && j < 2; j++)
+      operand |= i == at->lead->operands[j].node;
     for (unsigned j = 0; at->is_scaled && j < 2; j++)
       operand |= i == at->scaled[j].product || i == at->scaled[j].scale;
     operand |= at->is_narrow && (program_narrow_reads(&at->narrow, i) || (int)i == at->narrow.difference ||
                                  (int)i == at->narrow.product);
     for (unsigned j = 0; j < program->n_nodes && !operand; j++)
       operand = program->nodes[j].kind == NODE_REDUCE && program->nodes[j].operands[1].node == i;
-    if (!operand && program->varies[i] & at->dot->axes) return false;
+    uint32_t contracted = at->dot->axes | (at->lead ? at->lead->axes : 0);
+    if (!operand && program->varies[i] & contracted) return false;
   }
   return true;
 }
@@ -396,6 +500,34 @@ static bool settle(const Product *at, Space *space)
   return true;
 }
 
+/* The leading contraction, behind settle(), which says what rows, columns and batches are. */
+static bool settle_lead(const Product *at, const Space *space)
+{
+  if (!at->lead) return true;
+  const Program *program = at->program;
+  FusedGemm *gemm = at->gemm;
+  GemmLead *lead = arena_new_object(program->arena, GemmLead);
+  unsigned a = at->lead->operands[0].node, b = at->lead->operands[1].node,
+           k = (unsigned)__builtin_ctz(at->lead->axes);
+  lead->a = at->binding->places[a];
+  lead->b = at->binding->places[b];
+  lead->k = program->axes[k].extent;
+  for (unsigned i = 0; i < gemm->n_batch; i++) {
+    lead->a_batch[i] = space->strides[i][lead->a];
+    lead->b_batch[i] = space->strides[i][lead->b];
+  }
+  lead->a_m = space->strides[gemm->n_batch][lead->a];
+  lead->b_n = space->strides[gemm->n_batch + 1][lead->b];
+  lead->a_k = program_stride(program, &program->nodes[a].access, k);
+  lead->b_k = program_stride(program, &program->nodes[b].access, k);
+  lead->factor = at->scaling == PROGRAM_NONE ? 1 : program->nodes[at->scaling].operands[1].immediate;
+  gemm->lead = lead;
+  /* batches that have become rows are those of both */
+  bool rows = symbolic_equals(space->strides[gemm->n_batch][lead->b], 0);
+  if (!rows) at->binding->why = "the right operands of its two contractions lie differently";
+  return rows;
+}
+
 /* What there is none of is named after the activations, which nobody reads in its place. */
 static void bind_weights(const Product *at)
 {
@@ -430,7 +562,8 @@ static void bind_operands(const Product *at)
   gemm->products = 1;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind != NODE_REDUCE || node == at->dot || node->reduction != REDUCTION_DOT) continue;
+    if (node->kind != NODE_REDUCE || node == at->dot || node == at->lead || node->reduction != REDUCTION_DOT)
+      continue;
     gemm->more[gemm->products++ - 1] = at->binding->places[node->operands[1].node];
   }
   gemm->a = at->binding->places[at->a];
@@ -451,7 +584,8 @@ static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
   FusedGemm *gemm = arena_new_object(program->arena, FusedGemm);
-  Product at = {.binding = binding, .gemm = gemm, .program = program};
+  Product at = {
+      .binding = binding, .gemm = gemm, .program = program, .sum = PROGRAM_NONE, .scaling = PROGRAM_NONE};
   int axes[PROGRAM_MAX_AXES + 2];
   unsigned n = 0;
   if (!bind_groups(binding, &at.groups) || !find_products(&at) || !bind_lists(binding)) return false;
@@ -467,7 +601,9 @@ static bool bind(Binding *binding)
   binding->fused->binding = gemm;
   bind_operands(&at);
   for (int i = 0; i < (int)program->n_axes; i++)
-    if (i != at.m && i != at.n && i != at.k && !(at.groups.kind && i == at.groups.walked)) axes[n++] = i;
+    if (i != at.m && i != at.n && i != at.k && !(at.lead && at.lead->axes >> i & 1) &&
+        !(at.groups.kind && i == at.groups.walked))
+      axes[n++] = i;
   axes[n++] = at.m;
   axes[n++] = at.n;
   Space space;
@@ -476,7 +612,7 @@ static bool bind(Binding *binding)
     binding->why = "a product of groups of rows has batches";
     return false;
   }
-  if (!settle(&at, &space)) return false;
+  if (!settle(&at, &space) || !settle_lead(&at, &space)) return false;
   if (at.groups.kind) bind_groups_take(binding, &at.groups, &space, gemm);
   bind_take_space(binding, &space);
   return true;

@@ -223,6 +223,29 @@ def product(node):
     return lambda a, b: torch.matmul(a, b) if alpha == 1.0 else torch.matmul(a * alpha, b)
 
 
+def dequantize(node):
+    sizes, axis, block, to = node["block_shape"], (node["axis"] if node["axis"] is not None else 1) % max(len(node.first["shape"]), 1), node["block_size"] or 0, TYPES[node.out["type"]]
+
+    def widened(scale, x):
+        for place, size in enumerate(sizes or [block if place == axis else 1 for place in range(scale.dim())]):
+            if size > 1:
+                scale = scale.repeat_interleave(size, place).narrow(place, 0, x.shape[place])
+        return scale.reshape([-1 if place == axis else 1 for place in range(x.dim())]) if scale.dim() == 1 and x.dim() > 1 else scale
+
+    def compute(x, scale, zero=None):
+        value = x.float() if zero is None else x.float() - widened(zero.float(), x)
+        return (value * widened(scale.float(), x)).to(to)
+    return compute
+
+
+def grouped(node):
+    """Rows of groups by torch's own kernel, which has no gaps between groups and no counts."""
+    turned = bool(node["transB"])
+    if node["groups"] != "ends":
+        raise Unsupported(f"groups by {node['groups']}")
+    return lambda a, b, ends: torch._grouped_mm(a, b.transpose(-2, -1) if turned else b, offs=ends)
+
+
 # What computes softmax(scale q k^T) v of [batch, heads, rows, size]: by_kernel() of graphs.py puts another library's in its place.
 attend = F.scaled_dot_product_attention
 
@@ -281,6 +304,7 @@ TABLE = {
     "Not": plain(torch.logical_not),
     "Reshape": reshape, "Flatten": reshape, "Squeeze": reshape, "Unsqueeze": reshape, "Expand": expand, "Slice": slices,
     "Split": split, "Concat": concat, "Transpose": transpose,
+    "DequantizeLinear": dequantize,
     "Gather": gather, "GatherElements": gather_elements, "Pad": pad, "Tile": repeat, "Trilu": trilu,
     "Softmax": softmax(torch.softmax), "LogSoftmax": softmax(torch.log_softmax), "LayerNormalization": layer_norm,
     "RMSNormalization": rms_norm,
@@ -291,7 +315,7 @@ TABLE = {
     "ReduceSumSquare": reduction(lambda x, axes, keep: torch.sum(x * x, axes, keep, dtype=x.dtype)),
     "ReduceLogSumExp": reduction(torch.logsumexp),
     "ArgMax": arg(torch.argmax), "ArgMin": arg(torch.argmin), "TopK": top_k, "CumSum": cumulative,
-    "MatMul": product, "attention": attention, "AttentionGradPart": gradient,
+    "MatMul": product, "GroupedMatMul": grouped, "attention": attention, "AttentionGradPart": gradient,
 }
 
 
@@ -354,6 +378,24 @@ def gradient_of(graph):
     return {**names, "l": where["inputs"][2], "y": result, "outputs": outputs, "attributes": parts["keys"]["attributes"]}
 
 
+def scaled_of(graph):
+    """Operands, their scales, ends of groups and whether the right one lies turned, of a graph that is one product of 8-bit floats with scales; None: it is something else."""
+    makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}
+    products = [entry for entry in graph["nodes"] if entry["op"] in ("MatMul", "GroupedMatMul")]
+    others = [entry for entry in graph["nodes"] if entry["op"] not in ("MatMul", "GroupedMatMul", "DequantizeLinear", "Transpose", "Cast")]
+    if len(products) != 1 or others:
+        return None
+    operands, turned = [], bool(products[0]["attributes"].get("transB"))
+    for name in products[0]["inputs"][:2]:
+        while makers.get(name, {"op": ""})["op"] == "Transpose":
+            name, turned = makers[name]["inputs"][0], not turned
+        made = makers.get(name)
+        if made is None or made["op"] != "DequantizeLinear" or len(made["inputs"]) != 2:
+            return None
+        operands.append(made["inputs"])
+    return operands[0], operands[1], products[0]["inputs"][2] if len(products[0]["inputs"]) > 2 else None, turned
+
+
 def scalar(graph, name):
     """A constant of one element, as a number."""
     entry = graph["tensors"].get(name)
@@ -366,7 +408,7 @@ def check(graph):
     """Raises Unsupported for what there is no translation of."""
     graph = graph_of_attention(graph)
     for entry in graph["nodes"]:
-        if (entry["domain"] and entry["op"] != "AttentionGradPart") or entry["op"] not in TABLE:
+        if (entry["domain"] and entry["op"] not in ("AttentionGradPart", "GroupedMatMul")) or entry["op"] not in TABLE:
             raise Unsupported(f"{entry['op']} has no translation")
         TABLE[entry["op"]](Node(graph, entry))
     dense = lambda t: t["strides"] == [*reversed(running(reversed(t["shape"])))]

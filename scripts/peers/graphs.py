@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3 and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, products of 8-bit floats with scales, and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,scaled,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
@@ -196,6 +196,29 @@ def gradient_by(name):
     return build
 
 
+def only_scaled(graph):
+    import graph_in_torch
+    found = graph_in_torch.scaled_of(graph)
+    if not found or not found[3]:
+        raise graph_in_torch.Unsupported("only one product of 8-bit floats with scales, the right one turned")
+
+
+def scaled_by(fast):
+    """Products of 8-bit floats with scales by the kernels that PyTorch has: cuBLASLt's of blocks, CUTLASS's of groups of rows with scales of rows and columns."""
+    def build(graph, _compute):
+        import graph_in_torch
+        import torch
+        (a, a_scale), (b, b_scale), ends, _ = graph_in_torch.scaled_of(graph)
+
+        def inside(given):
+            x, w, x_scale, w_scale = given[a], given[b].transpose(-2, -1), given[a_scale], given[b_scale]
+            if ends:
+                return [torch._scaled_grouped_mm(x, w, x_scale, w_scale, offs=given[ends], out_dtype=torch.bfloat16, use_fast_accum=fast)]
+            return [torch._scaled_mm(x, w, x_scale, w_scale.t(), out_dtype=torch.bfloat16, use_fast_accum=fast)]
+        return inside
+    return build
+
+
 def flash3(splits):
     """FlashAttention-3 (`fa3-fwd`): bf16 alone, keys divided into so many parts, 0: as many as it thinks best."""
     def build(_graph, compute):
@@ -270,6 +293,8 @@ def peers_of(names):
             yield Peer(name, about, {"flash": by_backend("FLASH_ATTENTION"), "cudnn": by_backend("CUDNN_ATTENTION")}, only_attention)
         elif name == "gradients":
             yield Peer(name, about, {"flash": gradient_by("flash"), "cudnn": gradient_by("cudnn")}, only_gradient)
+        elif name == "scaled":
+            yield Peer(name, about, {"exact": scaled_by(False), "fast": scaled_by(True)}, only_scaled)
         elif name == "flash3":
             try:
                 import fa3_fwd_interface  # noqa: F401
@@ -286,7 +311,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients, scaled or liger")
 
 
 def build(name, folder):

@@ -146,6 +146,14 @@ static double epilogue_operations(const FusedOperator *op)
   return operations;
 }
 
+/* Batches of a dim; of groups of rows that lie behind one another as many as can have any. */
+static int64_t priced_batches(const Problem *problem, const FusedGemm *gemm, unsigned dim)
+{
+  int64_t batches = MAX(1, choose_typical(problem, problem->op->dims[dim]));
+  bool shared = gemm->groups == GEMM_ENDS || gemm->groups == GEMM_INDEX;
+  return shared ? MIN(batches, MAX(1, choose_typical(problem, gemm_of(problem->op)->m))) : batches;
+}
+
 CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
 {
   const FusedOperator *op = swapped ? problem->turned : problem->op;
@@ -167,7 +175,7 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
                     .operations = epilogue_operations(op) / gemm_products(problem)};
   *(swapped ? &shape.m : &shape.n) = columns;
   for (unsigned i = 0; i < gemm->n_batch && !problem->batches; i++)
-    shape.batches *= MAX(1, choose_typical(problem, problem->op->dims[i]));
+    shape.batches *= priced_batches(problem, gemm, i);
   return shape;
 }
 

@@ -7,17 +7,29 @@
 #include "generator/fusion/private.h"
 #include "generator/fusion/steps_operations.h"
 
+#define NARROW_TENSORS 8 /* hold as many registers as one that has values for each of a thread's elements */
+
 typedef struct {
   Fuser *fuser;
   const Group *a, *b;
   const GraphNode *node;
-  GHashTable *counted;
+  GHashTable *counted, *narrow; /* narrow: one value a row */
 } TensorCount;
 
 static bool is_counted_inside(const TensorCount *count, const GraphNode *node)
 {
   const Group *group = node ? fuser_group(count->fuser, node) : NULL;
   return node == count->node || (group && (group == count->a || group == count->b));
+}
+
+/* Does the node read one value of the input for a whole row? A thread, which has elements of one row, holds it once. */
+static bool is_narrow(const GraphNode *node, unsigned input)
+{
+  const GraphTensor *tensor = node->inputs[input];
+  bool index = node->op->id == ONNX_Gather && input == 1;
+  if (index) return __builtin_ctz(node->axes) + 1 < (int)node->inputs[0]->rank;
+  return tensor->rank && (symbolic_equals(tensor->shape[tensor->rank - 1], 1) ||
+                          symbolic_equals(tensor->strides[tensor->rank - 1], 0));
 }
 
 /* What the node reads of other kernels, and what it computes for nodes that are not inside (yet): so many values
@@ -28,7 +40,7 @@ static void count_node(const TensorCount *count, const GraphNode *node)
   for (unsigned i = 0; i < node->n_inputs; i++)
     if (node->inputs[i] && !graph_scalar(node->inputs[i], &number) &&
         !is_counted_inside(count, count->fuser->producers[node->inputs[i]->index]))
-      g_hash_table_add(count->counted, node->inputs[i]);
+      g_hash_table_add(is_narrow(node, i) ? count->narrow : count->counted, node->inputs[i]);
   for (unsigned i = 0; i < node->n_outputs; i++) {
     const GraphTensor *tensor = node->outputs[i];
     const GPtrArray *readers = tensor ? count->fuser->readers[tensor->index] : NULL;
@@ -51,12 +63,13 @@ static unsigned count_tensors(Fuser *fuser, const Group *group, const Group *oth
               ((GraphNode *)groups[l]->nodes->pdata[i])->n_outputs;
   if (most <= fuser->max_tensors) return most;
   g_autoptr(GHashTable) counted = g_hash_table_new(NULL, NULL);
-  TensorCount count = {fuser, group, other, node, counted};
+  g_autoptr(GHashTable) narrow = g_hash_table_new(NULL, NULL);
+  TensorCount count = {fuser, group, other, node, counted, narrow};
   count_node(&count, node);
   for (unsigned l = 0; l < G_N_ELEMENTS(groups) && groups[l]; l++)
     for (unsigned i = 0; i < groups[l]->nodes->len; i++)
       count_node(&count, groups[l]->nodes->pdata[i]);
-  return g_hash_table_size(counted);
+  return g_hash_table_size(counted) + (g_hash_table_size(narrow) + NARROW_TENSORS - 1) / NARROW_TENSORS;
 }
 
 /* The group of input i's producer, if `node` may join it; *why says what keeps it from that. */

@@ -3,10 +3,13 @@
 
 Experts, ends, sources and places are exact; choices of nobody, experts that nobody chose, groups that begin at multiples, no tokens at all."""
 import functools
+import json
 import math
 import pathlib
 import random
+import subprocess
 import sys
+import tempfile
 
 import runs
 
@@ -123,6 +126,16 @@ def check_layer(gpu, tokens, experts, hidden, width, align, **attributes):
     close(f"{gpu} layer of {experts} experts, align {align}", found["y"], wanted, 1e-2)
 
 
+def count_launches(gpu, wanted, graph):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "graph.json")
+        path.write_text(json.dumps(graph))
+        subprocess.run([pathlib.Path(sys.argv[1]).resolve(), "compile", path, "--gpu", gpu, "--emit", "ptx", "--out", folder], check=True, capture_output=True)
+        launches = json.loads(pathlib.Path(folder, gpu, "plan.json").read_text())["launches"]
+    if len(launches) != wanted:
+        sys.exit(f"{gpu} {graph['name']}: {len(launches)} launches in place of {wanted}")
+
+
 draw = random.Random(3)
 for device in ("h100", "a100"):
     check_route(device, 5, 16, False, k=2, normalize=1)
@@ -147,5 +160,7 @@ for device in ("h100", "a100"):
     check_permute(device, "s64", many, 8, 33, 128)
     check_permute(device, "s32", [7] * 8193, 1, 33, 1)
     check_layer(device, 9, 4, 64, 32, 1, k=2, normalize=1)
+    check_layer(device, 5, 12, 64, 32, 8, k=8, normalize=1)
+    count_launches(device, 7, layer(64, 256, 256, 128, 1, k=8, normalize=1))
 check_layer("h100", 5, 8, 32, 16, 64, k=3, scoring="sigmoid", n_group=4, topk_group=2)
 print("layers of experts: right")

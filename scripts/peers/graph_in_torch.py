@@ -379,21 +379,29 @@ def gradient_of(graph):
 
 
 def scaled_of(graph):
-    """Operands, their scales, ends of groups and whether the right one lies turned, of a graph that is one product of 8-bit floats with scales; None: it is something else."""
+    """Operands, their scales, ends of groups and whether the right one lies turned, of a graph that is one product of 8-bit floats with scales; None: it is something else.
+    Scales of blocks have been spread by Reshape and Gather on the way to DequantizeLinear."""
     makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}
-    products = [entry for entry in graph["nodes"] if entry["op"] in ("MatMul", "GroupedMatMul")]
-    others = [entry for entry in graph["nodes"] if entry["op"] not in ("MatMul", "GroupedMatMul", "DequantizeLinear", "Transpose", "Cast")]
-    if len(products) != 1 or others:
+    products = [entry for entry in graph["nodes"] if entry["op"] in ("MatMul", "Gemm", "GroupedMatMul")]
+    if len(products) != 1:
         return None
-    operands, turned = [], bool(products[0]["attributes"].get("transB"))
+    turned = bool(products[0]["attributes"].get("transB"))
+
+    def origin(name, through):
+        while name in makers and makers[name]["op"] in through:
+            name = makers[name]["inputs"][0]
+        return name
+
+    operands = []
     for name in products[0]["inputs"][:2]:
-        while makers.get(name, {"op": ""})["op"] == "Transpose":
-            name, turned = makers[name]["inputs"][0], not turned
+        while name in makers and makers[name]["op"] in ("Transpose", "Reshape"):
+            turned ^= makers[name]["op"] == "Transpose"
+            name = makers[name]["inputs"][0]
         made = makers.get(name)
-        if made is None or made["op"] != "DequantizeLinear" or len(made["inputs"]) != 2:
+        if made is None or made["op"] != "DequantizeLinear" or len([x for x in made["inputs"] if x]) != 2:
             return None
-        operands.append(made["inputs"])
-    return operands[0], operands[1], products[0]["inputs"][2] if len(products[0]["inputs"]) > 2 else None, turned
+        operands.append((origin(made["inputs"][0], ("Reshape",)), origin(made["inputs"][1], ("Reshape", "Gather"))))
+    return operands[0], operands[1], products[0]["inputs"][2] if products[0]["op"] == "GroupedMatMul" else None, turned
 
 
 def scalar(graph, name):

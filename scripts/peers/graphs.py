@@ -41,11 +41,12 @@ def say(message, room, text):
 
 
 class Peer:
-    """One table. `variants`: name -> function of (graph as read, compute) that gives what is to be captured."""
+    """One table. `variants`: name -> function of (graph as read, compute) that gives what is to be captured; compute is None of a peer that
+    translates nothing."""
 
-    def __init__(self, name, about, variants, takes):
+    def __init__(self, name, about, variants, takes, translates=True):
         import torch
-        self.torch, self.name, self.variants, self.takes = torch, name, variants, takes
+        self.torch, self.name, self.variants, self.takes, self.translates = torch, name, variants, takes, translates
         self.states = {}
         self.about = about.encode()
         self.names = [ctypes.c_char_p(variant.encode()) for variant in variants]
@@ -62,7 +63,8 @@ class Peer:
         import graph_in_torch
         try:
             read = json.loads(graph.contents.json)
-            graph_in_torch.check(read)
+            if self.translates:
+                graph_in_torch.check(read)
             self.takes(read)
             return len(self.variants)
         except graph_in_torch.Unsupported as reason:
@@ -100,7 +102,7 @@ class Peer:
             import graph_in_torch
             read = json.loads(graph.contents.json)
             given, outputs = self.tensors(graph, read, addresses)
-            compute = list(self.variants.values())[index](read, graph_in_torch.function(read))
+            compute = list(self.variants.values())[index](read, graph_in_torch.function(read) if self.translates else None)
             stream = torch.cuda.Stream()
             with torch.no_grad(), torch.cuda.stream(stream):
                 for _ in range(2):
@@ -294,7 +296,7 @@ def peers_of(names):
         elif name == "gradients":
             yield Peer(name, about, {"flash": gradient_by("flash"), "cudnn": gradient_by("cudnn")}, only_gradient)
         elif name == "scaled":
-            yield Peer(name, about, {"exact": scaled_by(False), "fast": scaled_by(True)}, only_scaled)
+            yield Peer(name, about, {"exact": scaled_by(False), "fast": scaled_by(True)}, only_scaled, False)
         elif name == "flash3":
             try:
                 import fa3_fwd_interface  # noqa: F401

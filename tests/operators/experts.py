@@ -96,6 +96,14 @@ def check_permute(gpu, kind, chosen, k, experts, align, most=None, turned=False)
         same(f"{gpu} Permute of {len(chosen)}, {experts} experts, align {align}: {name}", found[name], values)
 
 
+def check_hostile(gpu, counts):
+    """Counts of parts that are wrong: rows are, too, and may be several choices', but nothing else is written, which the simulator sees to."""
+    graph = {"name": "hostile", "inputs": {"e": tensor("s32", 300, 2), "c": tensor("s32", 5, 7)},
+             "nodes": [node("PlaceKeys", ["e", "c"], ["place", "ends", "source"], experts=7, align=16, part=128)], "outputs": ["place", "ends", "source"]}
+    chosen = [random.Random(4).randrange(-1, 8) for _ in range(600)]
+    run(graph, gpu, [("e", "s32", [300, 2], chosen), ("c", "s32", [5, 7], counts)], words=["--checkers", "bounds"])
+
+
 def layer(tokens, experts, hidden, width, align, **attributes):
     inputs = {"x": {**tensor("bf16", tokens, hidden), "align": 16}, "l": tensor("f32", tokens, experts), "gate": {**tensor("bf16", experts, width, hidden), "align": 16},
               "up": {**tensor("bf16", experts, width, hidden), "align": 16}, "down": {**tensor("bf16", experts, hidden, width), "align": 16}}
@@ -159,6 +167,8 @@ for device in ("h100", "a100"):
     check_permute(device, "s32", many, 8, 33, 1)
     check_permute(device, "s64", many, 8, 33, 128)
     check_permute(device, "s32", [7] * 8193, 1, 33, 1)
+    for counts in ([2**31 - 1] * 35, [-5] * 35, [1000, 0, -2**31] * 11 + [3, 3], [10**6] + [-10**6] * 34):
+        check_hostile(device, counts)
     check_layer(device, 9, 4, 64, 32, 1, k=2, normalize=1)
     check_layer(device, 5, 12, 64, 32, 8, k=8, normalize=1)
     count_launches(device, 7, layer(64, 256, 256, 128, 1, k=8, normalize=1))

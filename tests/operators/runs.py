@@ -32,12 +32,12 @@ def save(path, name, kind, shape, values):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def run(adlgen, graph, gpu, given=(), seed=5, dims=None):
-    """Inputs and outputs of a run. given: name, type, shape and values of inputs; the others are random. dims: values of symbols."""
+def run(adlgen, graph, gpu, given=(), seed=5, dims=None, words=()):
+    """Inputs and outputs of a run. given: name, type, shape and values of inputs; the others are random. dims: values of symbols; words: further options."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "graph.json").write_text(json.dumps(graph))
-        words = [adlgen, "run", folder / "graph.json", "--gpu", gpu, "--on", "sim", "--out", folder, "--seed", seed]
+        words = [adlgen, "run", folder / "graph.json", "--gpu", gpu, "--on", "sim", "--out", folder, "--seed", seed, *words]
         words += [f"--dim={name}={value}" for name, value in (dims or {}).items()]
         for name, kind, shape, values in given:
             save(folder / f"{name}.given.safetensors", name, kind, shape, values)

@@ -52,6 +52,9 @@ bool expand_scatters_elements(const GraphNode *node);
 /* Is it a TensorScatter whose result lies in the memory of its cache? The same. */
 bool expand_inserts_in_place(const GraphNode *node);
 
+/* Is it a GroupedMatMul whose rows of no group become 0? */
+bool expand_clears_rows(const GraphNode *node);
+
 /* ---- for the bodies ---- */
 
 /* The node as it is written, for its attributes and marks. */

@@ -753,7 +753,8 @@ bool infer_node(Inference *at)
   if (!infer_type(at, &type)) return false;
   if (node->op->class_ == OPERATOR_FUNCTION || has_blocks(node)) return expand_function(at);
   if (!infer_shape(at, &shape)) return false;
-  if (expand_scatters_parts(node) || expand_scatters_elements(node) || expand_inserts_in_place(node))
+  if (expand_scatters_parts(node) || expand_scatters_elements(node) || expand_inserts_in_place(node) ||
+      expand_clears_rows(node))
     return expand_function(at);
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",

@@ -41,11 +41,6 @@ static bool check_attributes(Inference *at, GraphGroups kind)
                         "groups \"index\" that begin at multiples of %" G_GINT64_FORMAT
                         " are not supported, only of multiples of %d",
                         align->integer, LEAST_INDEX_ALIGN);
-  const GraphAttribute *clear = graph_attribute(node, "clear");
-  if (clear->integer)
-    return infer_refuse(at, ERROR_UNSUPPORTED, &clear->mark, "clear",
-                        "fill the output with 0 beforehand: such rows stay as they are",
-                        "rows of no group that become 0 are not supported");
   if (expected->integer < 0)
     return infer_refuse(at, ERROR_INPUT, &expected->mark, "expected", NULL,
                         "a group cannot have %" G_GINT64_FORMAT " rows", expected->integer);

@@ -4,7 +4,7 @@ place; rows of no group stay as they were (0xff, which is NaN), or become 0."""
 import json
 import sys
 
-from runs import run_batch
+from runs import run, run_batch
 
 GPUS = ["h100", "a100"]
 
@@ -144,7 +144,40 @@ def cases():
     yield gated("counts", [3, 31, 32], 32, 3, 64, 128, "e4m3")
 
 
+def rows_of_somebody(kind, sizes, rows, align):
+    """By the definition, one after the other."""
+    if kind == "index":
+        return [g >= 0 for g in sizes]
+    if kind == "counts":
+        return [r < n for n in sizes for r in range(rows)]
+    end, inside = 0, [False] * rows
+    for given in sizes:
+        begin, end = -(-end // align) * align, max(end, min(given, rows))
+        inside[begin:end] = [True] * max(end - begin, 0)
+    return inside
+
+
+def check_cleared(gpu, kind, sizes, rows, n, align=1, dtype="bf16", **attributes):
+    """Rows of no group are 0, all others are not."""
+    groups = 4 if kind == "index" else len(sizes)
+    graph = grouped(kind, sizes, rows, groups, n, 40, dtype, clear=1, **({"align": align} if align > 1 else {}), **attributes)
+    _, found = run(sys.argv[1], graph, gpu, words=["--check"])
+    y = found["y0"]
+    for row, inside in enumerate(rows_of_somebody(kind, sizes, rows, align)):
+        if any(y[row * n:(row + 1) * n]) != inside:
+            sys.exit(f"{gpu} {kind} {sizes} align {align}: row {row} is {y[row * n:row * n + 4]}..")
+
+
 LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS
          if gpu == "h100" or "e4m3" not in json.dumps(graph) or "DequantizeLinear" in json.dumps(graph)]
 moved = weighed("counts", [7], 7, 1, 20, 64, "u4", 64, zero=True)
 run_batch(sys.argv[1], LINES + [{"label": "moved", "graph": moved, "gpu": "h100", "skew": 2}])
+for device in GPUS:
+    for ends, of, step in ([0, 1, 130], 200, 1), ([300, 7, 2**31 - 1], 129, 4), ([5, 3, 40, 33], 90, 16), ([10, 5, 40], 64, 4), ([-3, -3], 20, 1), ([20], 20, 8), ([0, 0], 5, 1):
+        check_cleared(device, "ends", ends, of, 24, step)
+    check_cleared(device, "index", index(200, 64, [(0, 64), (1, 1), (3, 20)]), 200, 24, 64, transB=1)
+    check_cleared(device, "counts", [31, 0, -5, 40], 33, 24, dtype="f32")
+    run(sys.argv[1], grouped("ends", [], 33, 0, 40, 64, clear=1), device, words=["--check"])
+    run(sys.argv[1], grouped("ends", [10, 20], 64, 2, 72, 72, behind=[("Relu", "")], align=8, clear=1), device, words=["--check"])
+    run(sys.argv[1], gated("ends", [0, 1, 100], 131, 3, 136, 128, clear=1), device, words=["--check"])
+print("rows of no group: right")

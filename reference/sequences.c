@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE };
+enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE, K_SCALE, V_SCALE };
 
 static const Value *given(const ReferenceCall *call, unsigned input)
 {
@@ -22,15 +22,45 @@ typedef struct {
 
 /* ---- parts ---- */
 
-/* Where row i of keys or values, of the sequence and head, lies; REFERENCE_NOWHERE: in no page. */
-static size_t key_row(const Attend *at, const Value *x, int64_t i)
+enum { RANK = 4 }; /* of caches */
+
+/* Where row i of keys or values, of the sequence and head, lies, as an index for each dimension. */
+static void place_key(const Attend *at, const Value *x, int64_t i, int64_t *place)
 {
   const Value *table = given(at->parts.call, TABLE);
-  int64_t head = at->group;
-  if (x->rank == 3) return reference_element(x, (int64_t[]){at->first + i, head, 0});
-  if (!table) return reference_element(x, (int64_t[]){at->sequence, i, head, 0});
-  int64_t page = table->integers[at->sequence * table->shape[1] + i / x->shape[1]];
-  return reference_element(x, (int64_t[]){page < 0 ? page + x->shape[0] : page, i % x->shape[1], head, 0});
+  int64_t page = table ? table->integers[at->sequence * table->shape[1] + i / x->shape[1]] : at->sequence,
+          row = table ? i % x->shape[1] : i;
+  if (table && page < 0) page += x->shape[0];
+  const int64_t cached[RANK] = {page, row, at->group, 0}, packed[] = {at->first + i, at->group, 0};
+  memcpy(place, x->rank == RANK ? cached : packed, x->rank * sizeof *place);
+}
+
+/* REFERENCE_NOWHERE: in no page. */
+static size_t key_row(const Attend *at, const Value *x, int64_t i)
+{
+  int64_t place[RANK];
+  place_key(at, x, i, place);
+  return reference_element(x, place);
+}
+
+/* Keys or values by their scale, each of them by its own, in the queries' type, as kernels hold them where keys have one each. */
+static Part scaled(Attend *at, unsigned input, Part part, bool turned)
+{
+  const ReferenceCall *call = at->parts.call;
+  const Value *x = call->inputs[input], *scale = given(call, input == K ? K_SCALE : V_SCALE);
+  if (!scale || !at->parts.ok) return part;
+  Part factors = {.value = value_new(NUMBER_F32, 2, (int64_t[]){turned ? 1 : at->keys, turned ? at->keys : 1},
+                                     at->parts.error)};
+  at->parts.ok = factors.value != NULL;
+  for (int64_t i = 0; at->parts.ok && i < at->keys; i++) {
+    int64_t place[RANK], of[RANK];
+    place_key(at, x, i, place);
+    for (unsigned d = 0; d < scale->rank; d++)
+      of[d] = scale->shape[d] == 1 ? 0 : place[x->rank - scale->rank + d];
+    size_t element = reference_element(scale, of);
+    factors.value->floats[i] = element == REFERENCE_NOWHERE ? 0 : scale->floats[element];
+  }
+  return part_step(&at->parts, "Mul", part, factors, NULL, 0, call->inputs[Q]->type);
 }
 
 /* Rows of one of the operands, for a head: [rows, width], or [width, rows]. */
@@ -40,8 +70,8 @@ static Part take(Attend *at, unsigned input, bool turned)
   int64_t rows = input == Q ? at->rows : at->keys, width = x->shape[x->rank - 1];
   Part part = {0};
   if (!at->parts.ok) return part;
-  part.value =
-      value_new(x->type, 2, (int64_t[]){turned ? width : rows, turned ? rows : width}, at->parts.error);
+  part.value = value_new(at->parts.call->inputs[Q]->type, 2,
+                         (int64_t[]){turned ? width : rows, turned ? rows : width}, at->parts.error);
   const Errors *errors = at->parts.inputs && at->parts.inputs[input].each ? &at->parts.inputs[input] : NULL;
   at->parts.ok = part.value != NULL;
   if (at->parts.ok && errors) part.errors = (Errors){g_new0(double, part.value->n + 1), errors->shared, 0};
@@ -50,11 +80,12 @@ static Part take(Attend *at, unsigned input, bool turned)
         input == Q ? reference_element(x, (int64_t[]){at->begin + i, at->head, 0}) : key_row(at, x, i);
     for (int64_t j = 0; row != REFERENCE_NOWHERE && j < width; j++) {
       size_t to = (size_t)(turned ? j * rows + i : i * width + j);
-      part.value->floats[to] = x->floats[row + (size_t)j];
+      part.value->floats[to] = number_class(x->type) == NUMBER_FLOAT ? x->floats[row + (size_t)j]
+                                                                     : (double)x->integers[row + (size_t)j];
       if (errors) part.errors.each[to] = errors->each[row + (size_t)j];
     }
   }
-  return part;
+  return input == Q ? part : scaled(at, input, part, turned);
 }
 
 /* ---- attention ---- */

@@ -35,3 +35,17 @@ GraphTensor *expand_heads_turned(Expansion *at, const char *part, GraphTensor *x
                                  GraphTensor *const *angles);
 /* Queries and keys of what was joint. */
 void expand_heads_part(Expansion *at, ExpandHeads *of, GraphTensor *joint);
+
+/* A cache that new rows go into: in the rows' own type, or of 8 bits with one scale. */
+typedef struct ExpandCache {
+  GraphTensor *memory; /* NULL: the input is absent */
+  GraphTensor *scale;  /* one number; NULL: it is of the rows' type */
+  NumberType type;     /* of rows */
+} ExpandCache;
+
+/* The cache at `input`, by an attribute that is NONE or PER_TENSOR and its scale; refuses what does not go together. */
+ExpandCache expand_cache(Expansion *at, unsigned input, const char *attribute, unsigned scale,
+                         const char *scale_name);
+/* New rows as the cache has them; and what it has as the rows are. */
+GraphTensor *expand_cache_rows(Expansion *at, const ExpandCache *cache, const char *part, GraphTensor *rows);
+GraphTensor *expand_cache_widened(Expansion *at, const ExpandCache *cache, const char *part, GraphTensor *x);

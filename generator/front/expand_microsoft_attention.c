@@ -48,54 +48,50 @@ static void place_rows(Operands *at, GraphTensor *total)
                      expand_number(at->x, "none", NUMBER_S64, 0));
 }
 
-static bool check_cache(Operands *at, unsigned key, unsigned value)
+static bool check_caches(Operands *at, const ExpandCache *caches, unsigned key)
 {
-  const GraphTensor *past[] = {expand_input(at->x, key), expand_input(at->x, value)};
   if (expand_failed(at->x)) return false;
-  if (!past[0] || !past[1])
-    expand_refuse(at->x, ERROR_INPUT, past[0] ? key : value, "missing-input", NULL,
+  if (!caches[0].memory || !caches[1].memory)
+    expand_refuse(at->x, ERROR_INPUT, key + !caches[0].memory, "missing-input", NULL,
                   "past_key goes with past_value");
   for (unsigned i = 0; i < 2 && !expand_failed(at->x); i++)
-    if (past[i]->rank != 4 || at->of.k->rank != 3 || at->of.v->rank != 3)
-      expand_refuse(at->x, ERROR_INPUT, i ? value : key, "rank",
+    if (caches[i].memory->rank != 4 || at->of.k->rank != 3 || at->of.v->rank != 3)
+      expand_refuse(at->x, ERROR_INPUT, key + i, "rank",
                     "a cache [batch, heads, keys, size], keys and values [batch, rows, heads * size]",
-                    "the cache `%s` or its new rows have another rank", past[i]->name);
-    else if (past[i]->type != at->of.k->type)
-      expand_refuse(at->x, ERROR_UNSUPPORTED, i ? value : key, "type", NULL,
-                    "a cache of %s beside keys of %s is not supported", number_name(past[i]->type),
-                    number_name(at->of.k->type));
+                    "the cache `%s` or its new rows have another rank", caches[i].memory->name);
   return !expand_failed(at->x);
 }
 
-/* Rows behind what a sequence has: in the cache's own memory, or in a copy that has room for them. */
-static void extend_cache(Operands *at, unsigned key, unsigned value)
+/* Rows behind what a sequence has: in the cache's own memory, or in a copy that has room for them. key: the first cache's input. */
+static void extend_cache(Operands *at, const ExpandCache *caches, unsigned key)
 {
-  if (!check_cache(at, key, value)) return;
-  const GraphNode *node = expand_written(at->x);
-  GraphTensor *past[] = {expand_input(at->x, key), expand_input(at->x, value)},
-              *rows[] = {by_heads(at, "k", at->of.k, at->of.kv_heads),
-                         by_heads(at, "v", at->of.v, at->of.kv_heads)};
+  if (!check_caches(at, caches, key)) return;
+  Expansion *x = at->x;
+  const GraphNode *node = expand_written(x);
+  GraphTensor *past[] = {caches[0].memory, caches[1].memory},
+              *rows[] = {expand_cache_rows(x, &caches[0], "k", by_heads(at, "k", at->of.k, at->of.kv_heads)),
+                         expand_cache_rows(x, &caches[1], "v", by_heads(at, "v", at->of.v, at->of.kv_heads))};
   const GraphTensor *memory[2] = {NULL, NULL};
   for (unsigned i = 0; i < 2; i++)
-    if (expand_has_output(at->x, i + 1)) memory[i] = node->outputs[i + 1]->memory;
+    if (expand_has_output(x, i + 1)) memory[i] = node->outputs[i + 1]->memory;
   if (memory[0] == past[0] && memory[1] == past[1]) {
-    at->presents[0] = expand_node(at->x, &(ExpandNode){ONNX_AppendRows,
-                                                       "cache",
-                                                       5,
-                                                       {at->first, past[0], rows[0], past[1], rows[1]},
-                                                       .attributes = {{"places", .text = "begins"}},
-                                                       .further = &at->presents[1],
-                                                       .n_further = 1});
+    at->presents[0] = expand_node(x, &(ExpandNode){ONNX_AppendRows,
+                                                   "cache",
+                                                   5,
+                                                   {at->first, past[0], rows[0], past[1], rows[1]},
+                                                   .attributes = {{"places", .text = "begins"}},
+                                                   .further = &at->presents[1],
+                                                   .n_further = 1});
   }
-  for (unsigned i = 0; i < 2 && !at->presents[i] && !expand_failed(at->x); i++) {
+  for (unsigned i = 0; i < 2 && !at->presents[i] && !expand_failed(x); i++) {
     GraphTensor *room = expand_node(
-        at->x, &(ExpandNode){ONNX_Concat, "room", 2, {past[i], rows[i]}, .attributes = {{"axis", 2}}});
+        x, &(ExpandNode){ONNX_Concat, "room", 2, {past[i], rows[i]}, .attributes = {{"axis", 2}}});
     at->presents[i] =
-        expand_node(at->x, &(ExpandNode){ONNX_TensorScatter, "present", 3, {room, rows[i], at->first}});
+        expand_node(x, &(ExpandNode){ONNX_TensorScatter, "present", 3, {room, rows[i], at->first}});
   }
   at->of.q = by_heads(at, "q", at->of.q, at->of.heads);
-  at->of.k = at->presents[0];
-  at->of.v = at->presents[1];
+  at->of.k = expand_cache_widened(x, &caches[0], "keys", at->presents[0]);
+  at->of.v = expand_cache_widened(x, &caches[1], "values", at->presents[1]);
   at->split = true;
 }
 
@@ -232,19 +228,14 @@ enum {
 
 static void read_group_query(Operands *at)
 {
-  static const char *const types[] = {"k_quant_type", "v_quant_type"};
-  static const char *const flags[] = {"qk_output", "kv_cache_bit_width"};
   Expansion *x = at->x;
+  int64_t bits = attribute(at, "kv_cache_bit_width")->integer;
   at->of.heads = expand_heads_attribute(x, "num_heads");
   at->of.kv_heads = expand_heads_attribute(x, "kv_num_heads");
-  for (unsigned i = 0; i < G_N_ELEMENTS(flags); i++)
-    expand_refuse_flag(x, flags[i]);
-  for (unsigned i = 0; i < G_N_ELEMENTS(types); i++)
-    if (strcmp(attribute(at, types[i])->text, "NONE") != 0)
-      expand_refuse_attribute(x, ERROR_UNSUPPORTED, types[i], NULL,
-                              "caches of quantised elements are not supported");
-  expand_refuse_input(x, K_SCALE, "k_scale");
-  expand_refuse_input(x, V_SCALE, "v_scale");
+  expand_refuse_flag(x, "qk_output");
+  if (bits != 0 && bits != CHAR_BIT)
+    expand_refuse_attribute(x, ERROR_UNSUPPORTED, "kv_cache_bit_width", "8",
+                            "caches of %d bits are not supported", (int)bits);
   expand_refuse_output(x, 3, "output_qk");
 }
 
@@ -322,7 +313,9 @@ void expand_group_query_attention(Expansion *x)
   expand_heads_unpack(x, &at.of);
   read_lengths(&at);
   turn_positions(&at);
-  if (at.first) extend_cache(&at, CACHE_KEY, CACHE_VALUE);
+  const ExpandCache caches[] = {expand_cache(x, CACHE_KEY, "k_quant_type", K_SCALE, "k_scale"),
+                                expand_cache(x, CACHE_VALUE, "v_quant_type", V_SCALE, "v_scale")};
+  if (at.first) extend_cache(&at, caches, CACHE_KEY);
   if (expand_failed(x)) return;
   at.mask = expand_input(x, GROUP_BIAS);
   at.sink = expand_input(x, SINK); /* smooth_softmax: e^0 beside the other scores */

@@ -95,7 +95,21 @@ void expand_packed_multi_head_attention(Expansion *x)
 
 /* ---- PagedAttention ---- */
 
-enum { KEY_CACHE = 3, VALUE_CACHE, ROW_ENDS, PAST, TABLE, COSINE, SINE, SLOTS };
+enum {
+  KEY_CACHE = 3,
+  VALUE_CACHE,
+  ROW_ENDS,
+  PAST,
+  TABLE,
+  COSINE,
+  SINE,
+  SLOTS,
+  SINK,
+  Q_NORM,
+  K_NORM,
+  K_SCALE,
+  V_SCALE
+};
 
 /* Of each token, [T]: its place in its sequence, and the slot of that by the table; of nobody's tokens 0 and -1. */
 typedef struct {
@@ -220,6 +234,9 @@ static void check_paged(Packed *at)
   check_rank(at, PAST, 1, "[sequences]");
   check_rank(at, TABLE, 2, "[sequences, pages]");
   check_rank(at, SLOTS, 1, "[tokens]");
+  expand_refuse_input(x, SINK, "head_sink");
+  expand_refuse_input(x, Q_NORM, "q_norm_weight");
+  expand_refuse_input(x, K_NORM, "k_norm_weight");
 }
 
 /* Keys of each sequence with the new ones, s32. */
@@ -238,25 +255,31 @@ void expand_paged_attention(Expansion *x)
   at.of.kv_heads = expand_heads_attribute(x, "kv_num_heads");
   check_paged(&at);
   expand_heads_unpack(x, &at.of);
+  const ExpandCache keys = expand_cache(x, KEY_CACHE, "k_quant_type", K_SCALE, "k_scale"),
+                    values = expand_cache(x, VALUE_CACHE, "v_quant_type", V_SCALE, "v_scale");
   if (expand_failed(x)) return;
   expand_share(x, 1, KEY_CACHE);
   expand_share(x, 2, VALUE_CACHE);
   Places places = places_of(&at);
   turn_rows(&at, places.place);
   GraphTensor *caches[2];
-  caches[0] = expand_node(
-      x, &(ExpandNode){ONNX_AppendRows,
-                       "cache",
-                       5,
-                       {places.slot, expand_input(x, KEY_CACHE), by_heads(&at, "k", at.of.k, at.of.kv_heads),
-                        expand_input(x, VALUE_CACHE), by_heads(&at, "v", at.of.v, at.of.kv_heads)},
-                       .further = &caches[1],
-                       .n_further = 1});
+  GraphTensor *rows[] = {
+      expand_cache_rows(x, &keys, "k", by_heads(&at, "k", at.of.k, at.of.kv_heads)),
+      expand_cache_rows(x, &values, "v", by_heads(&at, "v", at.of.v, at.of.kv_heads)),
+  };
+  caches[0] = expand_node(x, &(ExpandNode){ONNX_AppendRows,
+                                           "cache",
+                                           5,
+                                           {places.slot, keys.memory, rows[0], values.memory, rows[1]},
+                                           .further = &caches[1],
+                                           .n_further = 1});
   int64_t window = attribute(&at, "local_window_size")->integer;
   GraphTensor *y = attend(
       &at,
       (ExpandNode){.n_inputs = 7,
-                   .inputs = {by_heads(&at, "q", at.of.q, at.of.heads), caches[0], caches[1],
+                   .inputs = {by_heads(&at, "q", at.of.q, at.of.heads),
+                              expand_cache_widened(x, &keys, "keys", caches[0]),
+                              expand_cache_widened(x, &values, "values", caches[1]),
                               expand_input(x, ROW_ENDS), NULL, lengths_of(&at), expand_input(x, TABLE)},
                    .attributes = {{"is_causal", 1},
                                   {"left_window_size", window > 0 ? window - 1 : -1},

@@ -16,6 +16,18 @@ static const GraphTensor *given(const GraphNode *node, unsigned input)
   return node->n_inputs > input ? node->inputs[input] : NULL;
 }
 
+/* Scales are floats, and go with keys and values of 8 bits. */
+static bool check_scale_type(Inference *at, unsigned input)
+{
+  const GraphNode *node = at->node;
+  NumberType have = node->inputs[input]->type;
+  if (have != NUMBER_F32 && have != node->inputs[SEQUENCES_Q]->type)
+    return refuse(at, input, "type", "insert a Cast", "scales are f32, or of the queries' type");
+  return graph_is_narrow(node->inputs[SEQUENCES_K]->type) ||
+         refuse(at, input, "type", "multiply in front, or quantise keys and values",
+                "scales go with keys and values of 8 bits");
+}
+
 bool infer_sequences_type(Inference *at, NumberType *type)
 {
   const GraphNode *node = at->node;
@@ -26,9 +38,13 @@ bool infer_sequences_type(Inference *at, NumberType *type)
     if (!node->inputs[i]) continue;
     bool matrix = i <= SEQUENCES_V, table = i == SEQUENCES_TABLE;
     NumberType have = node->inputs[i]->type;
-    if (matrix ? have != *type : have != NUMBER_S32 && !(table && have == NUMBER_S64))
+    if (matrix && have != *type && !(graph_is_narrow(have) && have == node->inputs[SEQUENCES_K]->type))
       return refuse(at, i, "type", "insert a Cast",
-                    matrix ? "queries, keys and values are of one type" : "it is s32");
+                    "queries, keys and values are of one type, or keys and values of one of 8 bits");
+    if (i >= SEQUENCES_K_SCALE && !check_scale_type(at, i)) return false;
+    if (matrix || i >= SEQUENCES_K_SCALE) continue;
+    if (have != NUMBER_S32 && !(table && have == NUMBER_S64))
+      return refuse(at, i, "type", "insert a Cast", "it is s32");
   }
   return true;
 }
@@ -90,6 +106,26 @@ static bool check_keys(Inference *at, const Symbolic *sequences)
   return v->rank == k->rank;
 }
 
+/* The scale broadcasts to keys or values, and varies only along what kernels follow. */
+static bool check_scale(Inference *at, unsigned input, const GraphTensor *of)
+{
+  const GraphTensor *scale = given(at->node, input);
+  if (!scale) return true;
+  if (scale->rank > of->rank) return refuse(at, input, "rank", NULL, "it is to broadcast to keys or values");
+  for (unsigned d = 0; d < scale->rank; d++)
+    if (!symbolic_equals(scale->shape[d], 1) &&
+        !check_same(at, input, d, of->shape[of->rank - scale->rank + d], "that of what it multiplies"))
+      return false;
+  int beyond = graph_scale_beyond(at->node, scale, of);
+  if (beyond < 0) return true;
+  bool elements = beyond + 1 == (int)of->rank;
+  return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[input], "scale",
+                      elements ? "one for each head: [heads, 1]"
+                               : "DequantizeLinear in front, or caches [sequences, keys, heads, d]",
+                      "`%s` varies along %s, which is not supported", scale->name,
+                      elements ? "the elements of a head" : "keys that lie behind one another or in pages");
+}
+
 static bool check_attributes(Inference *at)
 {
   static const char *const windows[] = {"left_window_size", "right_window_size"};
@@ -117,7 +153,8 @@ bool infer_sequences(Inference *at, Shape *shape)
   if (symbolic_equals(node->inputs[SEQUENCES_ENDS]->shape[0], 0))
     return refuse(at, SEQUENCES_ENDS, "shape", NULL, "it begins with 0, and has an end for each sequence");
   if (!check_attributes(at) || !check_keys(at, one_less(at, node->inputs[SEQUENCES_ENDS]->shape[0])) ||
-      !check_same(at, SEQUENCES_K, k->rank - 1, q->shape[2], "that of the queries"))
+      !check_same(at, SEQUENCES_K, k->rank - 1, q->shape[2], "that of the queries") ||
+      !check_scale(at, SEQUENCES_K_SCALE, k) || !check_scale(at, SEQUENCES_V_SCALE, v))
     return false;
   int64_t heads, own;
   bool known = symbolic_is_constant(q->shape[1], &heads) && symbolic_is_constant(k->shape[k->rank - 2], &own);

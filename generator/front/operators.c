@@ -161,7 +161,7 @@ ATTRIBUTES(varlen, CHOICE("diagonal", "end", ends), INT("is_causal", 0), INT("le
 ATTRIBUTES(group_query, INT("do_rotary", 0), CHOICE("k_quant_type", "NONE", quantised_caches), INT("kv_cache_bit_width", 0), REQUIRED_INT("kv_num_heads"), INT("local_window_size", -1), REQUIRED_INT("num_heads"), INT("qk_output", 0), INT("rotary_interleaved", 0), FLOAT("scale", 0), INT("smooth_softmax", 0), FLOAT("softcap", 0), CHOICE("v_quant_type", "NONE", quantised_caches))
 ATTRIBUTES(multi_head, FLOAT("mask_filter_value", -10000), REQUIRED_INT("num_heads"), FLOAT("scale", 0), INT("unidirectional", 0))
 ATTRIBUTES(packed_multi_head, FLOAT("mask_filter_value", -10000), REQUIRED_INT("num_heads"), FLOAT("scale", 0))
-ATTRIBUTES(paged, INT("do_rotary", 0), REQUIRED_INT("kv_num_heads"), INT("local_window_size", -1), REQUIRED_INT("num_heads"), INT("rotary_interleaved", 0), FLOAT("scale", 0), FLOAT("softcap", 0))
+ATTRIBUTES(paged, INT("do_rotary", 0), CHOICE("k_quant_type", "NONE", quantised_caches), REQUIRED_INT("kv_num_heads"), INT("local_window_size", -1), REQUIRED_INT("num_heads"), INT("rotary_interleaved", 0), FLOAT("scale", 0), FLOAT("softcap", 0), CHOICE("v_quant_type", "NONE", quantised_caches))
 ATTRIBUTES(microsoft_rotary, INT("interleaved", 0), INT("is_packed_batching", 0), INT("num_heads", 0), INT("rotary_embedding_dim", 0), FLOAT("scale", 1))
 ATTRIBUTES(skip_norm, FLOAT("epsilon", 1e-12))
 ATTRIBUTES(quick_gelu, FLOAT("alpha", 1.702))

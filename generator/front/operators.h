@@ -57,7 +57,7 @@ typedef struct OperatorAttribute {
 
 #define OPERATOR_NO_TYPE        (-1) /* of a TYPE that was not given */
 #define OPERATOR_MAX_ATTRIBUTES 12
-#define OPERATOR_MAX_INPUTS     14 /* of the rows that are not variadic */
+#define OPERATOR_MAX_INPUTS     16 /* of the rows that are not variadic */
 #define OPERATOR_MAX_OUTPUTS    5  /* as above */
 
 #define OPERATOR_DOMAIN "adlgen" /* of those that ONNX does not have */

@@ -10,6 +10,8 @@ enum {
   SEQUENCES_KEY_ENDS,
   SEQUENCES_LENGTHS,
   SEQUENCES_TABLE,
+  SEQUENCES_K_SCALE, /* of keys and values of 8 bits */
+  SEQUENCES_V_SCALE,
 };
 
 typedef enum {
@@ -19,10 +21,28 @@ typedef enum {
   KEYS_PAGES,  /* in pages by a table */
 } GraphKeys;
 
+/* Elements of a cache that attention widens on the way to its products. */
+static inline bool graph_is_narrow(NumberType type)
+{
+  return number_has_bytes(type, 1) && type != NUMBER_BOOL && type != NUMBER_E8M0;
+}
+
 static inline GraphKeys graph_keys(const GraphNode *node)
 {
   bool lengths = node->n_inputs > SEQUENCES_LENGTHS && node->inputs[SEQUENCES_LENGTHS],
        table = node->n_inputs > SEQUENCES_TABLE && node->inputs[SEQUENCES_TABLE],
        ends = node->n_inputs > SEQUENCES_KEY_ENDS && node->inputs[SEQUENCES_KEY_ENDS];
   return table ? KEYS_PAGES : lengths ? KEYS_CACHE : ends ? KEYS_PACKED : KEYS_OWN;
+}
+
+/* The dimension of keys or values along which a scale of theirs (which broadcasts to them) varies and kernels do not follow it: elements of
+ * a head; and rows, but where each sequence has its own first ones. -1: there is none. */
+static inline int graph_scale_beyond(const GraphNode *node, const GraphTensor *scale, const GraphTensor *of)
+{
+  for (unsigned d = 0; d < scale->rank; d++) {
+    unsigned along = of->rank - scale->rank + d, head = of->rank - 2;
+    if (symbolic_equals(scale->shape[d], 1) || along == head) continue;
+    if (along > head || graph_keys(node) != KEYS_CACHE) return (int)along;
+  }
+  return -1;
 }

@@ -8,7 +8,10 @@
  * family's kernels widen them on the way to the product, where that takes less than a kernel that does so through memory.
  *
  * Scales of blocks of k go into the product too: each block's sum is multiplied by them as it is added. A family has to
- * have kernels for the blocks; where none has, the operands stay dequantised. */
+ * have kernels for the blocks; where none has, the operands stay dequantised.
+ *
+ * In front of keys and values of VarlenAttention it goes into that, as Cast does, where scales are the same for all elements of a head. */
+#include "generator/front/sequences.h"
 #include "generator/fusion/private.h"
 #include <string.h>
 
@@ -297,6 +300,53 @@ static void take_scales(Taking *at, GraphNode *product)
   *product = before;
 }
 
+/* ---- caches of 8 bits ---- */
+
+/* The operand as it is before a node widens it, and its scale; NULL: nobody does, or kernels cannot. */
+static GraphTensor *narrow_operand(const Taking *at, GraphTensor *operand, GraphTensor **scale)
+{
+  const GraphNode *node = at->producers[operand->index];
+  *scale = NULL;
+  if (!node || operand != node->outputs[0]) return NULL;
+  if (node->op->id == ONNX_DequantizeLinear) {
+    double none;
+    GraphTensor *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
+    if (zero && number_class(zero->type) != NUMBER_FLOAT && !(graph_scalar(zero, &none) && none == 0))
+      return NULL;
+    *scale = node->inputs[1];
+  } else if (node->op->id != ONNX_Cast) {
+    return NULL;
+  }
+  return graph_is_narrow(node->inputs[0]->type) ? node->inputs[0] : NULL;
+}
+
+/* VarlenAttention: DequantizeLinear or Cast in front of both keys and values goes into its kernel. */
+static void take_caches(Taking *at, GraphNode *node)
+{
+  const char *name = node->outputs[0]->name;
+  GraphTensor *narrow[2], *scales[2];
+  for (unsigned i = 0; i < 2; i++) {
+    narrow[i] = narrow_operand(at, node->inputs[SEQUENCES_K + i], &scales[i]);
+    if (!narrow[i]) return;
+    if (scales[i] && graph_scale_beyond(node, scales[i], narrow[i]) >= 0) {
+      fuser_note(at->fuser,
+                 "keys and values of `%s` are widened first: scale `%s` varies along its dimension %d", name,
+                 scales[i]->name, graph_scale_beyond(node, scales[i], narrow[i]));
+      return;
+    }
+  }
+  if (narrow[0]->type != narrow[1]->type) return;
+  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, SEQUENCES_V_SCALE + 1);
+  memcpy(inputs, node->inputs, MIN(node->n_inputs, SEQUENCES_K_SCALE) * sizeof *inputs);
+  for (unsigned i = 0; i < 2; i++) {
+    inputs[SEQUENCES_K + i] = narrow[i];
+    inputs[SEQUENCES_K_SCALE + i] = scales[i];
+  }
+  node->inputs = inputs;
+  node->n_inputs = SEQUENCES_V_SCALE + 1;
+  fuser_note(at->fuser, "keys and values of `%s` are widened in its kernel", name);
+}
+
 /* What nobody reads any more goes, from the last node to the first. */
 static void drop_unread(Taking *at)
 {
@@ -329,6 +379,7 @@ void fusion_take_scales(Fuser *fuser)
       if (node->outputs[j]) producers[node->outputs[j]->index] = node;
     if (node->op->id == ONNX_MatMul || node->op->id == ONNX_Gemm || node->op->id == ONNX_GroupedMatMul)
       take_scales(&at, node);
+    if (node->op->id == ONNX_VarlenAttention) take_caches(&at, node);
   }
   drop_unread(&at);
 }

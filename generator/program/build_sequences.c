@@ -5,6 +5,8 @@
  *   %1 = scan begins {b} ends[b + 1]              where its rows begin; %2 = scan lengths: how many there are
  *   %3 = reduce dot {d} q[%1 + m, h*G + g, d], k[...]
  *   scaled, capped, masked by t - m; softmax along t; reduce dot {t} with v; write y[%1 + m, h*G + g, e]
+ *
+ * Scales of keys of 8 bits multiply the product; those of values the weights, where they differ from key to key, or the result.
  */
 #include "generator/front/sequences.h"
 #include "generator/program/build_private.h"
@@ -113,6 +115,33 @@ static ProgramValue read_keys(Sequences *s, unsigned input, int last)
   return program_add_read(s->at, s->node, access);
 }
 
+/* The scale of keys or values, if it differs from key to key (`along`), or if it does not; else ABSENT. */
+static ProgramValue read_scale(Sequences *s, unsigned input, bool along)
+{
+  const GraphNode *node = s->node;
+  const GraphTensor *scale = node->n_inputs > input ? node->inputs[input] : NULL;
+  const unsigned rank = node->inputs[SEQUENCES_K]->rank;
+  double value;
+  bool varies = false;
+  if (!scale) return none;
+  if (graph_scalar(scale, &value)) return along ? none : program_immediate(value, scale->type);
+  ProgramAccess access = {.tensor = scale};
+  for (unsigned d = 0; d < scale->rank; d++) {
+    unsigned of = rank - scale->rank + d;
+    bool still = symbolic_equals(scale->shape[d], 1);
+    int axis = of == rank - 2 ? s->head : of == rank - 3 ? s->key : s->batch;
+    access.at[d] =
+        (ProgramIndex){still ? symbolic_constant(s->at->program->arena, 0) : symbol(s, axis), PROGRAM_NONE};
+    varies |= !still && axis == s->key;
+  }
+  return varies == along ? program_add_read(s->at, node, access) : none;
+}
+
+static ProgramValue times(Sequences *s, ProgramValue value, ProgramValue scale)
+{
+  return scale.kind == VALUE_ABSENT ? value : program_add_number(s->at, s->node, ONNX_Mul, value, scale);
+}
+
 static void write(Sequences *s, unsigned output, ProgramValue value)
 {
   if (s->node->n_outputs <= output || !s->node->outputs[output]) return;
@@ -153,13 +182,17 @@ void program_add_sequences(ProgramBuilder *at, const GraphNode *node)
   bool ending = !strcmp(graph_attribute(node, "diagonal")->text, "end") && s->kind != KEYS_OWN;
   ProgramValue q = program_add_read(at, node, row_access(s, node->inputs[SEQUENCES_Q], s->depth));
   ProgramValue product = program_add_dot(at, node, q, read_keys(s, SEQUENCES_K, s->depth), 1u << s->depth);
+  product = times(s, product, read_scale(s, SEQUENCES_K_SCALE, true));
+  product = times(s, product, read_scale(s, SEQUENCES_K_SCALE, false));
   ProgramValue scores =
       program_scores(at, node, product, program_score_scale(node, node->inputs[SEQUENCES_Q]), NULL);
   scores = program_windowed(at, node, scores, s->row, s->key, ending ? s->keys : none, s->rows);
   ProgramValue peak = program_add_reduction(at, node, REDUCTION_MAX_SUM, 1u << s->key, NUMBER_F32, &scores);
   ProgramValue sum = peak, weights = program_add_weights(at, node, NUMBER_F32, scores, peak, true);
   sum.result = 1;
-  write(s, 0, program_add_dot(at, node, weights, read_keys(s, SEQUENCES_V, s->width), 1u << s->key));
+  weights = times(s, weights, read_scale(s, SEQUENCES_V_SCALE, true));
+  ProgramValue result = program_add_dot(at, node, weights, read_keys(s, SEQUENCES_V, s->width), 1u << s->key);
+  write(s, 0, times(s, result, read_scale(s, SEQUENCES_V_SCALE, false)));
   if (node->n_outputs < 2 || !node->outputs[1]) return;
   write(s, 1, program_add_log_sum(at, node, NUMBER_F32, peak, sum));
 }

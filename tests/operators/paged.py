@@ -13,6 +13,7 @@ import runs
 adlgen = pathlib.Path(sys.argv[1]).resolve()
 draw = random.Random(7)
 LIMITS = {"bf16": 8e-3, "f16": 1.5e-3}
+UNITS = {"kc": 0.03125, "vc": 0.0234375}  # scales of caches of 8 bits
 
 
 def tensor(kind, *shape):
@@ -66,7 +67,7 @@ def check_packed(gpu, kind, heads, size, lengths, together, bias):
 class Paged:
     """A graph, and the sequences as lists of keys and values by which results are judged."""
 
-    def __init__(self, gpu, kind, heads, kv_heads, size, pages, rows, columns, sequences, packed=False, slots=False, window=0, cap=0):
+    def __init__(self, gpu, kind, heads, kv_heads, size, pages, rows, columns, sequences, packed=False, slots=False, window=0, cap=0, stored=None):
         self.__dict__.update({k: v for k, v in locals().items() if k != "self"})
         self.keys, self.values = ([[[] for _ in range(kv_heads)] for _ in range(sequences)] for _ in range(2))
         order = draw.sample(range(pages), sequences * columns)
@@ -76,13 +77,15 @@ class Paged:
     def graph(self, t):
         widths = [self.heads * self.size, self.kv_heads * self.size, self.kv_heads * self.size]
         rows = {"q": tensor(self.kind, t, sum(widths))} if self.packed else {x: tensor(self.kind, t, w) for x, w in zip("qkv", widths)}
-        cache = tensor(self.kind, self.pages, self.rows, self.kv_heads, self.size)
+        cache = tensor(self.stored or self.kind, self.pages, self.rows, self.kv_heads, self.size)
         angles = tensor(self.kind, self.rows * self.columns, self.size // 2)
         inputs = {**rows, "kc": cache, "vc": cache, "ends": tensor("s32", self.sequences + 1), "past": tensor("s32", self.sequences),
                   "table": tensor("s32", self.sequences, self.columns), "cos": angles, "sin": angles, **({"slots": tensor("s32", t)} if self.slots else {})}
         names = ["q", *(["", ""] if self.packed else "kv"), "kc", "vc", "ends", "past", "table", "cos", "sin", *(["slots"] if self.slots else [])]
-        more = {**({"local_window_size": self.window} if self.window else {}), **({"softcap": self.cap} if self.cap else {})}
-        return {"name": "paged", "inputs": inputs, "outputs": ["y", "kn", "vn"],
+        scales = {x[0] + "s": {"type": "f32", "shape": [1], "data": [unit]} for x, unit in UNITS.items()} if self.stored else {}
+        names += [""] * (14 - len(names)) + list(scales) if scales else []
+        more = {**({x: "PER_TENSOR" for x in ("k_quant_type", "v_quant_type")} if scales else {}), **({"local_window_size": self.window} if self.window else {}), **({"softcap": self.cap} if self.cap else {})}
+        return {"name": "paged", "inputs": inputs, "constants": scales, "outputs": ["y", "kn", "vn"],
                 "nodes": [{"op": "PagedAttention", "domain": "com.microsoft", "inputs": names, "outputs": ["y", "kn", "vn"],
                            "attributes": {"num_heads": self.heads, "kv_num_heads": self.kv_heads, "do_rotary": 1, **more}}]}
 
@@ -93,9 +96,14 @@ class Paged:
         if self.slots:
             lists["slots"] = [self.table[b][p // self.rows] * self.rows + p % self.rows for b, n in enumerate(lengths) for p in range(past[b], past[b] + n)]
         given = [(name, "s32", graph["inputs"][name]["shape"], values) for name, values in lists.items()]
-        given += [(x, self.kind, shape, values) for x, values in self.caches.items() if values]
+        given += [(x, self.stored or self.kind, shape, values) for x, values in self.caches.items() if values]
+        if self.stored:  # rows that fill the range of the cache, whatever the default data would be
+            rows = {x: tensor["shape"] for x, tensor in graph["inputs"].items() if x in "qkv"}
+            given += [(x, self.kind, shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))]) for x, shape in rows.items()]
         inputs, found = runs.run(adlgen, graph, self.gpu, given, seed=seed)
         self.caches = {"kc": found["kn"], "vc": found["vn"]}
+        if self.stored:
+            found = {**found, **{x[0] + "n": [UNITS[x] * y for y in self.caches[x]] for x in UNITS}}
         self.judge(inputs, found, lengths, ends, past)
 
     def row(self, inputs, x, token, h):
@@ -115,8 +123,10 @@ class Paged:
                     self.keys[b][h].append(turned(self.row(inputs, "k", token, h), place, inputs, self.size))
                     self.values[b][h].append(self.row(inputs, "v", token, h))
                     at = ((self.table[b][place // self.rows] * self.rows + place % self.rows) * self.kv_heads + h) * self.size
-                    if found["vn"][at:at + self.size] != self.values[b][h][-1]:
+                    off = max(abs(x - min(max(y, -128 * UNITS["vc"]), 127 * UNITS["vc"])) for x, y in zip(found["vn"][at:at + self.size], self.values[b][h][-1]))
+                    if found["vn"][at:at + self.size] != self.values[b][h][-1] if not self.stored else off > 0.51 * UNITS["vc"]:
                         sys.exit(f"{self.gpu}: value {place} of sequence {b} is not in its page")
+                    self.values[b][h][-1] = found["vn"][at:at + self.size]
                     self.keys[b][h][-1] = found["kn"][at:at + self.size]  # as rounded
             for m in range(n):
                 for g in range(self.heads):
@@ -130,7 +140,8 @@ class Paged:
 for device in ("h100", "a100"):
     check_packed(device, "bf16", 2, 64, [1, 33, 7], False, True)
     check_packed(device, "f16", 1, 64, [5, 65], True, False)
-    for settings in ({"kind": "f16", "packed": True, "cap": 20.0}, {"kind": "bf16", "slots": True, "window": 9}):
+    for settings in ({"kind": "f16", "packed": True, "cap": 20.0}, {"kind": "bf16", "slots": True, "window": 9},
+                     {"kind": "f16", "packed": True, "stored": "s8"}):
         paged = Paged(device, heads=4, kv_heads=2, size=64, pages=13, rows=16, columns=3, sequences=3, **settings)
         for i, lengths in enumerate(([17, 1, 5], [1, 1, 1], [3, 0, 1])):
             paged.step(lengths, 11 + i)

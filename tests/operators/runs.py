@@ -6,8 +6,8 @@ import subprocess
 import sys
 import tempfile
 
-CODES = {"F16": "e", "F32": "f", "I32": "i", "I64": "q", "U8": "B", "BOOL": "B"}
-KINDS = {"bf16": "BF16", "f16": "F16", "f32": "F32", "s32": "I32", "s64": "I64", "bool": "BOOL"}
+CODES = {"F16": "e", "F32": "f", "I32": "i", "I64": "q", "U8": "B", "I8": "b", "BOOL": "B"}
+KINDS = {"bf16": "BF16", "f16": "F16", "f32": "F32", "s32": "I32", "s64": "I64", "s8": "I8", "bool": "BOOL"}
 
 
 def numbers(kind, raw):

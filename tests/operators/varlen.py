@@ -9,11 +9,12 @@ GPUS = ["h100", "a100"]
 
 
 def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None, keys=None, lengths=None, table=None, page=0, sums=False, cast=False,
-           align=16, **attributes):
-    """ends, key_ends, lengths, table: numbers; keys: of the tensor; page: rows of one."""
+           align=16, stored=None, scales=None, front=None, **attributes):
+    """ends, key_ends, lengths, table: numbers; keys: of the tensor; page: rows of one. stored: keys' and values' type; scales: what they broadcast
+    along, as inputs, or (front) of a node in front: DequantizeLinear's axis, or Cast's."""
     dv, rows = dv or d, rows or max(ends + [1])
     of_keys = [rows] if key_ends is None and lengths is None else [keys] if lengths is None else [keys, page] if table else [len(lengths), keys]
-    inputs = {"q": {"type": dtype, "shape": [rows, heads, d], "align": align}, "k": {"type": dtype, "shape": of_keys + [own, d], "align": align},
+    inputs = {"q": {"type": dtype, "shape": [rows, heads, d], "align": max(align, 2)}, "k": {"type": dtype, "shape": of_keys + [own, d], "align": align},
               "v": {"type": dtype, "shape": of_keys + [own, dv], "align": align}}
     constants, names = {}, ["q", "k", "v"]
     for name, values in (("e", ends), ("ke", key_ends), ("n", lengths), ("p", table)):
@@ -26,7 +27,24 @@ def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None,
     while not names[-1]:
         names.pop()
     outputs = ["y", "l"] if sums else ["y"]
-    nodes = [{"op": "VarlenAttention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": attributes}]
+    nodes = []
+    for name, slot in (("k", 7), ("v", 8)) if stored else ():
+        inputs[name]["type"] = stored
+        if scales is not None:
+            whole = inputs[name]["shape"]
+            kept = [1 if axis - len(whole) not in scales else extent for axis, extent in enumerate(whole)]
+            if front == "DequantizeLinear":  # one number, or one for each head
+                kept = kept[-2:-1] if scales else []
+            while len(kept) > 1 and kept[0] == 1:
+                kept = kept[1:]
+            inputs["s" + name] = {"type": "f32", "shape": kept}
+        if front:
+            nodes.append({"op": front, "inputs": [name] + (["s" + name] if scales is not None else []), "outputs": ["w" + name],
+                          "attributes": {"to": dtype} if front == "Cast" else {"output_dtype": dtype} | ({"axis": -2} if scales else {})})
+            names[names.index(name)] = "w" + name
+        elif scales is not None:
+            names += [""] * (slot - len(names)) + ["s" + name]
+    nodes += [{"op": "VarlenAttention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": attributes}]
     if cast:
         nodes.append({"op": "Cast", "inputs": ["y"], "outputs": ["z"], "attributes": {"to": "f32"}})
     return {"name": "g", "inputs": inputs, "constants": constants, "nodes": nodes, "outputs": outputs + (["z"] if cast else [])}
@@ -64,6 +82,21 @@ def cases():
         each = 512 // page
         yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], table=shuffled(3 * each, 5 * each), page=page, keys=3 * each, is_causal=1)
     yield varlen([0, 1, 2, 90], 4, 1, 128, lengths=[1, 77, 200], table=[5, -1, 0, 1, 3, -3], page=128, keys=6, is_causal=1, sums=True)
+    # caches of 8 bits, whose scales are one number, a head's, or a key's
+    for stored in ("e4m3", "s8"):
+        for page in (16, 64, 128):
+            each = 512 // page
+            yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], table=shuffled(3 * each, 5 * each), page=page, keys=3 * each, is_causal=1,
+                         stored=stored, scales=[-2] if page > 16 else [])
+        for scales in ([], [-2], [-3], [-4, -3, -2], [-4]):
+            yield varlen([0, 1, 2, 3, 70], 8, 2, 128, lengths=[64, 65, 1, 128], keys=128, is_causal=1, sums=True, stored=stored, scales=scales)
+        yield varlen(mixed, 4, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, stored=stored, scales=[-2], dtype="f16", softcap=20.0)
+        yield varlen(mixed, 2, 2, 72, rows=300, is_causal=1, stored=stored)
+        yield varlen(mixed, 2, 2, 64, rows=300, align=1, is_causal=1, stored=stored, scales=[-2])
+    yield varlen([0, 1, 2, 90], 4, 1, 128, lengths=[1, 77, 200], table=[5, -1, 0, 1, 3, -3], page=128, keys=6, is_causal=1, stored="e4m3", scales=[],
+                 front="DequantizeLinear")
+    yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, stored="u8", scales=[-2], front="DequantizeLinear")
+    yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, stored="e5m2", front="Cast", dtype="f16")
     # kinds of operands
     yield varlen(mixed, 4, 2, 64, rows=300, dtype="f16", is_causal=1, softcap=20.0, scale=0.2)
     yield varlen(mixed, 2, 2, 72, rows=300, is_causal=1)

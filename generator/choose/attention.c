@@ -172,6 +172,26 @@ void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth,
   choice_set_int(choice, "causal", causal);
 }
 
+/* Few rows of a sequence: heads that share keys and values are rows of a tile, which reads these once for all of them. What steps load must be
+ * the same for the group. */
+static bool is_grouped(const Problem *problem, Range range)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  if (range != RANGE_FEW || !attention->sequences.packed || symbolic_equals(attention->group, 1))
+    return false;
+  for (unsigned i = 0; i < problem->op->n_inputs; i++) {
+    const AttentionSequences *lists = &attention->sequences;
+    bool list = i == lists->ends || i == lists->lengths || i == lists->unread ||
+                (attention->pages.rows && i == attention->pages.table);
+    if (list || fused_is_contracted(problem->op, i) || attention_is_by_group(attention, i)) continue;
+    const FusedInput *input = &problem->op->inputs[i];
+    if (!symbolic_equals(input->strides[ATTENTION_HEAD], 0) ||
+        !symbolic_equals(input->strides[ATTENTION_ROW], 0))
+      return false;
+  }
+  return true;
+}
+
 static void set_tile(const AttentionTrial *trial, const Candidate *tile)
 {
   const Problem *problem = trial->problem;
@@ -190,6 +210,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   if (attention->sequences.packed) {
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);
     choice_set_int(choice, "ending", attention->sequences.ending);
+    choice_set_int(choice, "grouped", is_grouped(problem, range));
   }
   if (!one) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
   choice_set_float(choice, "scale", attention_scales_steps(attention) ? G_LN2 : attention->scale);
@@ -202,7 +223,8 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   const char *const names[] = {
       [RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",    [RANGE_PAIR] = "_pairs",
       [RANGE_EVEN] = "",        [RANGE_LONG] = "_long",       [RANGE_ANY] = "_any"};
-  choice->suffix = arena_printf(problem->arena, "%s%s%s", choice->tile_text, names[range],
+  choice->suffix = arena_printf(problem->arena, "%s%s%s%s", choice->tile_text,
+                                is_grouped(problem, range) ? "_grouped" : "", names[range],
                                 candidate_words(tile, problem->arena));
 }
 

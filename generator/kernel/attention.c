@@ -8,9 +8,16 @@ enum { RANK = 4 }; /* of all tensors: batch, head, row or key, element */
 
 typedef struct {
   IrExpr *at[ATTENTION_DIMS]; /* where the tile begins, by dim */
+  IrExpr *shift;              /* of grouped rows: what is added to a row of the sequence; NULL: nothing */
   int64_t rows, columns;
   unsigned inner; /* the tile's second dim: keys or columns */
 } Place;
+
+/* Are the heads that share keys and values rows of a tile? Then it has `group` of them for each row of a sequence. */
+static bool is_grouped(const KernelBuild *build)
+{
+  return choice_int(build->choice, "grouped", 0);
+}
 
 /* ---- tensors ---- */
 
@@ -40,7 +47,7 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Atten
 static void read_at_zero(IrOp *op, void *data)
 {
   const KernelBuild *build = data;
-  if (op->code != OP_FILL) return;
+  if (op->code != OP_FILL || op->operands[1]->kind == EXPR_VALUE) return;
   IrExpr *access = op->operands[1];
   const IrValue *tensor = access->items[0]->value;
   bool pages = attention_of(build->op)->pages.rows && tensor != build->kernel->parameters[0];
@@ -132,7 +139,7 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool r
   IrExpr *at[RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD], place->at[ATTENTION_ROW],
                       place->at[place->inner]};
   for (unsigned i = 0; i < scope->build->op->n_inputs; i++)
-    if (attention_is_by_group(attention, i) && tensor == scope->tensors[i])
+    if (attention_is_by_group(attention, i) && !is_grouped(scope->build) && tensor == scope->tensors[i])
       at[ATTENTION_HEAD] = ir_binary(module, OPERATOR_DIV, at[ATTENTION_HEAD],
                                      kernel_dim(scope->build, attention->group, "GROUP", NUMBER_S32));
   extent[0] = place->rows;
@@ -162,13 +169,17 @@ static IrExpr *add_tile(StepScope *scope, const char *name, int64_t rows, int64_
                   ir_parameter_new(scope->function, name, ir_tile(module, NUMBER_F32, 2, extent, NULL)));
 }
 
+static IrExpr *add_number(StepScope *scope, const char *name)
+{
+  return ir_value(scope->build->module, ir_parameter_new(scope->function, name, ir_scalar(NUMBER_S32)));
+}
+
 static void add_place(StepScope *scope, Place *place, bool keys)
 {
   static const char *const names[] = {"batch", "head", "row", "key"};
-  IrModule *module = scope->build->module;
   for (unsigned d = 0; d < (keys ? 4 : 3); d++)
-    place->at[d] = ir_value(module, ir_parameter_new(scope->function, names[d], ir_scalar(NUMBER_S32)));
-  place->at[ATTENTION_COLUMN] = ir_int(module, 0);
+    place->at[d] = add_number(scope, names[d]);
+  place->at[ATTENTION_COLUMN] = ir_int(scope->build->module, 0);
 }
 
 /* ---- masks by place ---- */
@@ -200,6 +211,56 @@ static IrExpr *numbers(StepScope *scope, unsigned dim, IrExpr *first)
   const Place *place = scope->data;
   int64_t rows = dim ? 1 : place->rows, columns = dim ? place->columns : 1;
   return emit(scope, OP_ADD, NUMBER_S32, rows, columns, counted(scope, dim, NUMBER_S32), first);
+}
+
+static IrExpr *group_of(KernelBuild *build)
+{
+  return kernel_dim(build, attention_of(build->op)->group, "GROUP", NUMBER_S32);
+}
+
+/* Of a tile's rows: which row of the sequence each is, and `more`. */
+static IrExpr *row_numbers(StepScope *scope, IrExpr *more)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  if (!is_grouped(scope->build))
+    return numbers(scope, 0, ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], more));
+  IrExpr *number = numbers(scope, 0, place->at[ATTENTION_ROW]);
+  number = emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, group_of(scope->build));
+  if (place->shift) more = ir_binary(module, OPERATOR_ADD, place->shift, more);
+  return emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, number, more);
+}
+
+/* Of a tile's grouped rows: where each lies in a tensor of these steps from row to row and from head to head, s64. */
+static IrExpr *grouped_offsets(StepScope *scope, IrExpr *begin, const IrValue *tensor)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *group = group_of(scope->build), *number = numbers(scope, 0, place->at[ATTENTION_ROW]);
+  IrExpr *first = ir_binary(module, OPERATOR_MUL, place->at[ATTENTION_HEAD], group);
+  IrExpr *row = emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, group);
+  IrExpr *whole = emit(scope, OP_MUL, NUMBER_S32, place->rows, 1, row, group);
+  IrExpr *head = emit(scope, OP_SUB, NUMBER_S32, place->rows, 1, number, whole);
+  IrExpr *parts[] = {emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, row, begin),
+                     emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, head, first)};
+  IrExpr *steps[] = {tensor->type.strides[ATTENTION_ROW], tensor->type.strides[ATTENTION_HEAD]};
+  for (unsigned i = 0; i < G_N_ELEMENTS(parts); i++) {
+    parts[i] = emit(scope, OP_CAST, NUMBER_S64, place->rows, 1, parts[i], NULL);
+    parts[i] = emit(scope, OP_MUL, NUMBER_S64, place->rows, 1, parts[i], steps[i]);
+  }
+  return emit(scope, OP_ADD, NUMBER_S64, place->rows, 1, parts[0], parts[1]);
+}
+
+/* Elements that lie side by side and may be moved at once, wherever a grouped row begins. */
+static int64_t side_by_side(const KernelBuild *build, const GraphTensor *tensor, const Symbolic *row,
+                            const Symbolic *head)
+{
+  const SymbolicFacts *facts = &build->graph->facts;
+  int64_t elements = choice_align(build->choice, tensor) * CHAR_BIT / number_bits(tensor->type);
+  while (elements > 1 &&
+         (symbolic_multiple(row, facts) % elements || symbolic_multiple(head, facts) % elements))
+    elements /= 2;
+  return MAX(elements, 1);
 }
 
 /* A number of 32 bits as a tile of one element. */
@@ -259,8 +320,7 @@ static IrExpr *within(StepScope *scope, const AttentionBound *bound, IrExpr *sco
   IrExpr *number = kernel_dim(scope->build, bound->number, "BOUND", NUMBER_S32);
   IrExpr *key = numbers(scope, 1, place->at[ATTENTION_KEY]), *end = number;
   int64_t rows = bound->from_row ? place->rows : 1;
-  if (bound->from_row)
-    end = numbers(scope, 0, ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], number));
+  if (bound->from_row) end = row_numbers(scope, number);
   if (bound->limit.kind != OPERAND_IMMEDIATE)
     end = emit(scope, OP_ADD, NUMBER_S32, rows, 1, limit_of(scope, bound), end);
   IrExpr *seen = emit(scope, bound->least ? OP_GE : OP_LE, NUMBER_BOOL, rows, place->columns, key, end);
@@ -281,6 +341,7 @@ static bool write_score(KernelBuild *build)
   scope.index = place_index;
   scope.anchors[0] = add_tile(&scope, "product", place.rows, place.columns);
   add_place(&scope, &place, true);
+  if (!choice_int(build->choice, "places", 0)) place.shift = add_number(&scope, "shift");
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, true)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
@@ -349,8 +410,39 @@ static IrBuilder in_first_columns(StepScope *scope)
   return builder;
 }
 
-/* Steps and stores, in a region if there is one. */
-static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
+/* Where a tile's elements are within its rows' own and no column behind the last: [rows, 1], or of tiles wider than what there is
+ * [rows, columns]. */
+static IrExpr *own_elements(StepScope *scope, IrExpr *own, const Symbolic *width)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  int64_t columns = place->columns;
+  symbolic_is_constant(width, &columns);
+  if (columns >= place->columns) return own;
+  IrExpr *within = emit(scope, OP_LT, NUMBER_BOOL, 1, place->columns, numbers(scope, 1, ir_int(module, 0)),
+                        ir_int(module, columns));
+  return emit(scope, OP_AND, NUMBER_BOOL, place->rows, place->columns, own, within);
+}
+
+/* Rows of a tile that lie wherever their heads are, those in front of `end`. */
+static void store_grouped(StepScope *scope, unsigned output, IrExpr *value, IrExpr *begin, IrExpr *own)
+{
+  const FusedOperator *op = scope->build->op;
+  IrModule *module = scope->build->module;
+  const FusedOutput *to = &op->outputs[output];
+  const Symbolic *const *strides = (const Symbolic *const *)to->strides;
+  IrValue *tensor = scope->tensors[op->n_inputs + output];
+  bool each = symbolic_equals(strides[ATTENTION_COLUMN], 0);
+  if (!each) own = own_elements(scope, own, attention_of(op)->width);
+  IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor),
+                        grouped_offsets(scope, begin, tensor), value);
+  ir_attribute_set(store, ATTR_WHERE, own);
+  int64_t beside = side_by_side(scope->build, to->tensor, strides[ATTENTION_ROW], strides[ATTENTION_HEAD]);
+  if (!each) ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, beside));
+}
+
+/* Steps and stores, in a region if there is one. begin: of grouped rows, where the sequence's begin. */
+static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end, IrExpr *begin)
 {
   const FusedOperator *op = scope->build->op;
   IrBuilder outer = scope->builder;
@@ -361,6 +453,10 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
     IrValue *tensor = scope->tensors[op->n_inputs + i];
     int64_t extent[2];
     IrExpr *value = scope_stored(scope, i, scope_operand(scope, &op->outputs[i].value));
+    if (begin) {
+      store_grouped(scope, i, value, begin, own);
+      continue;
+    }
     IrExpr *to = corner(scope, tensor, extent, true);
     IrBuilder builder = scope->builder;
     if (shares_columns(scope) && symbolic_equals(op->outputs[i].strides[ATTENTION_COLUMN], 0))
@@ -380,7 +476,7 @@ static bool write_sequence(StepScope *scope, IrExpr *end)
   IrExpr *behind = ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], ir_int(module, place->rows));
   IrOp *whole = ir_emit(&scope->builder, OP_IF, 1, ir_binary(module, OPERATOR_LE, behind, end));
   IrRegion *all = ir_region_add(whole), *cut = ir_region_add(whole);
-  return write_rows(scope, all, NULL) && write_rows(scope, cut, end);
+  return write_rows(scope, all, NULL, NULL) && write_rows(scope, cut, end, NULL);
 }
 
 static bool write_epilogue(KernelBuild *build)
@@ -402,8 +498,9 @@ static bool write_epilogue(KernelBuild *build)
   IrExpr *end = attention_of(build->op)->sequences.packed
                     ? ir_value(build->module, ir_parameter_new(scope.function, "end", ir_scalar(NUMBER_S32)))
                     : NULL;
+  IrExpr *begin = is_grouped(build) ? add_number(&scope, "begin") : NULL;
   scope_add_tensors(&scope);
-  if (end ? !write_sequence(&scope, end) : !write_rows(&scope, NULL, NULL)) return false;
+  if (end && !begin ? !write_sequence(&scope, end) : !write_rows(&scope, NULL, end, begin)) return false;
   scope_close(&scope, NULL);
   return true;
 }
@@ -524,6 +621,76 @@ static void write_behind(KernelBuild *build)
   scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "behind", 1, behind));
 }
 
+/* Which row of its sequence each of a tile's rows is, from that of the first on. */
+static void write_down(KernelBuild *build)
+{
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  Place place = {.rows = choice_int(build->choice, "rows", 0)};
+  if (choice_int(build->choice, "places", 0)) return; /* few queries: their template asks nobody */
+  scope_open(&scope, build, "down");
+  scope.data = &place;
+  IrExpr *tile = add_number(&scope, "tile"), *down = counted(&scope, 0, NUMBER_S32);
+  scope_add_tensors(&scope);
+  if (is_grouped(build)) {
+    IrExpr *group = group_of(build), *row = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place.rows));
+    down = emit(&scope, OP_ADD, NUMBER_S32, place.rows, 1, down, ir_binary(module, OPERATOR_MOD, row, group));
+    down = emit(&scope, OP_DIV, NUMBER_S32, place.rows, 1, down, group);
+  }
+  down->value->name = "down";
+  scope_close(&scope, down);
+}
+
+/* Queries of a tile's grouped rows, those in front of `end`; zeros behind. */
+static IrExpr *gather_queries(StepScope *scope, IrValue *queries, IrExpr *begin, IrExpr *end, IrType type)
+{
+  const KernelBuild *build = scope->build;
+  const FusedAttention *attention = attention_of(build->op);
+  const AttentionOperand *operand = &attention->queries;
+  IrModule *module = build->module;
+  IrExpr *own = own_elements(scope, own_rows(scope, end), attention->depth);
+  int64_t beside = side_by_side(build, build->op->inputs[operand->input].tensor,
+                                operand->strides[ATTENTION_ROW], operand->strides[ATTENTION_HEAD]);
+  IrExpr *tile = ir_emit_value(&scope->builder, OP_GATHER, type, "heads", 2, ir_value(module, queries),
+                               grouped_offsets(scope, begin, queries));
+  ir_attribute_set(tile->value->def, ATTR_WHERE, own);
+  ir_attribute_set(tile->value->def, ATTR_FILL, ir_float(module, 0));
+  ir_attribute_set(tile->value->def, ATTR_ALIGNED, ir_int(module, beside));
+  return tile;
+}
+
+/* A tile of queries that lie in several places: of grouped rows. Others have none, and nobody asks for them. */
+static void write_gathered(KernelBuild *build)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  Place place = {.rows = choice_int(build->choice, "rows", 0),
+                 .columns = choice_int(build->choice, "d_tile", 0)};
+  int64_t extent[2] = {place.rows, place.columns};
+  IrType type = ir_tile(module, attention->type, 2, extent, NULL);
+  if (choice_int(build->choice, "places", 0)) return; /* few queries: their template asks nobody */
+  scope_open(&scope, build, "gathered");
+  scope.data = &place;
+  IrValue *queries = ir_parameter_new(scope.function, "queries", build->kernel->parameters[0]->type);
+  place.at[ATTENTION_HEAD] = add_number(&scope, "head");
+  place.at[ATTENTION_ROW] = add_number(&scope, "row");
+  IrExpr *begin = add_number(&scope, "begin"), *end = add_number(&scope, "end");
+  scope_add_tensors(&scope);
+  scope_close(&scope, is_grouped(build)
+                          ? gather_queries(&scope, queries, begin, end, type)
+                          : ir_emit_value(&scope.builder, OP_SPLAT, type, "none", 1, ir_float(module, 0)));
+}
+
+/* Heads that have tiles of their own. */
+static const Symbolic *heads_of_tiles(const KernelBuild *build)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  return is_grouped(build)
+             ? symbolic_binary(build->expressions, SYMBOLIC_DIV, attention->heads, attention->group)
+             : attention->heads;
+}
+
 /* A block asks the scheduler for its tiles in place of the raster, which follows from the shape alone. */
 static void schedule_sequences(KernelBuild *build)
 {
@@ -537,9 +704,10 @@ static void schedule_sequences(KernelBuild *build)
                               ir_value(module, build->inputs[attention->sequences.ends]),
                               kernel_dim(build, attention->batches, "B", NUMBER_S32),
                               kernel_dim(build, attention->rows, "M", NUMBER_S32),
-                              kernel_dim(build, attention->heads, "H", NUMBER_S32),
+                              kernel_dim(build, heads_of_tiles(build), "H", NUMBER_S32),
                               ir_int(module, choice_int(build->choice, "rows", 0)),
-                              ir_int(module, choice_int(build->choice, "heads", 1))};
+                              ir_int(module, choice_int(build->choice, "heads", 1)),
+                              is_grouped(build) ? group_of(build) : ir_int(module, 1)};
   tiles->operands = arena_memdup(module->arena, operands, sizeof operands);
   tiles->n_operands = G_N_ELEMENTS(operands);
 }
@@ -582,7 +750,7 @@ bool kernel_write_attention(KernelBuild *build)
   const FusedAttention *attention = attention_of(build->op);
   bind_parts(build);
   kernel_bind_dim(build, "B", attention->batches);
-  kernel_bind_dim(build, "H", attention->heads);
+  kernel_bind_dim(build, "H", heads_of_tiles(build));
   kernel_bind_dim(build, "G", attention->group);
   kernel_bind_dim(build, "M", attention->rows);
   kernel_bind_dim(build, "N", attention->keys);
@@ -595,11 +763,15 @@ bool kernel_write_attention(KernelBuild *build)
   describe_operand(build, 0, &attention->queries, NULL);
   describe_operand(build, 1, &attention->key_matrix, pages[0]);
   describe_operand(build, 2, &attention->values, pages[1]);
+  for (unsigned i = 1; is_grouped(build) && i < 3; i++) /* heads of tiles are those of keys and values */
+    build->kernel->parameters[i]->type.dims[1] = kernel_dim(build, heads_of_tiles(build), "H", NUMBER_S32);
   ir_region_visit(build->kernel->body, read_at_zero, build);
   add_tensors(build);
   schedule_sequences(build);
   write_seen(build);
   write_behind(build);
+  write_down(build);
+  write_gathered(build);
   write_slab(build);
   write_widened(build);
   return write_score(build) && write_epilogue(build);

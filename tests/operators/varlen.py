@@ -97,6 +97,13 @@ def cases():
                  front="DequantizeLinear")
     yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, stored="u8", scales=[-2], front="DequantizeLinear")
     yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, stored="e5m2", front="Cast", dtype="f16")
+    # groups of heads that do not divide a tile, in windows, with fewer keys than rows, of wider and narrower values
+    for heads, own in ((6, 2), (7, 1), (20, 4), (16, 1)):
+        yield varlen(mixed, heads, own, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, left_window_size=40, sums=True)
+    yield varlen([0, 1, 34, 37, 37], 10, 2, 72, lengths=[64, 20, 1, 33], keys=65, is_causal=1, sums=True)
+    yield varlen([0, 2, 34, 37, 137], 6, 1, 64, dv=128, lengths=[64, 20, 2, 33], table=shuffled(20, 32), page=16, keys=20, is_causal=1, dtype="f16", right_window_size=3)
+    yield varlen([0, 2, 34, 37, 137], 4, 1, 128, dv=64, key_ends=[0, 64, 70, 70, 133], keys=140, is_causal=1, diagonal="begin", sums=True, cast=True)
+    yield varlen([0, 2, 34, 37, 137], 4, 2, 64, is_causal=1, align=2)
     # kinds of operands
     yield varlen(mixed, 4, 2, 64, rows=300, dtype="f16", is_causal=1, softcap=20.0, scale=0.2)
     yield varlen(mixed, 2, 2, 72, rows=300, is_causal=1)

@@ -29,6 +29,17 @@ func no_page(%b: s32, %h: s32, %key: s32, %seen: s32) -> s32 {
 func plain(%s: tile<f32>[m, n], %b: s32, %h: s32, %row: s32, %key: s32) -> tile<f32>[m, n] {
   return %s
 }
+func plain_behind(%s: tile<f32>[m, n], %b: s32, %h: s32, %row: s32, %key: s32, %shift: s32) -> tile<f32>[m, n] {
+  return %s
+}
+func from_first(%tile: s32) -> tile<s32>[ROWS, 1] {
+  %down: tile<s32>[ROWS, 1] = iota dim 0
+  return %down
+}
+func no_heads(Q: tensor<TYPE>[B, H, M, D], %h: s32, %row: s32, %begin: s32, %end: s32) -> tile<TYPE>[ROWS, WIDTH] {
+  %none: tile<TYPE>[ROWS, WIDTH] = splat 0.0
+  return %none
+}
 func as_they_are(%v: tile<TYPE>[m, n], %b: s32, %h: s32, %key: s32) -> tile<TYPE>[m, n] {
   return %v
 }
@@ -68,8 +79,9 @@ def filled_in(ir_tool, folder, name, kind, heads_inside, mutant=None, **paramete
         strides = f" strides [{rows} * ({heads}) * {width}, {width}, ({heads}) * {width}, 1]" if heads_inside else ""
         text = text.replace(head, f"{head}{strides} align 16")
     path = pathlib.Path(folder) / f"{name}.ir"
-    path.write_text(text + PARTS.replace("TYPE", kind))
-    bound = {"t": kind, **({"tk": kind, "values": "@as_they_are"} if "$tk" in text else {}), **({"seen": "@all_keys"} if "$seen" in text else {}), **({"slab": "@no_page"} if "$slab" in text else {}), **({"behind": "@from_0"} if "$behind" in text else {}), "score": "@plain", "epilogue": "@keep", **parameters}
+    own = {"tk": kind, "values": "@as_they_are", "seen": "@all_keys", "slab": "@no_page", "behind": "@from_0", "down": "@from_first", "gathered": "@no_heads"}
+    bound = {"t": kind, **{name: value for name, value in own.items() if f"${name}" in text}, "score": "@plain_behind" if "$down" in text else "@plain", "epilogue": "@keep", **parameters}
+    path.write_text(text + PARTS.replace("TYPE", kind).replace("ROWS", str(bound.get("rows", 128))).replace("WIDTH", str(bound.get("d", 128))))
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))
     return path
 

@@ -15,12 +15,15 @@ static IrExpr *flag_base(Lower *lower, int64_t *row_bytes)
   IrValue *tensor = lower_named_tensor(lower, ATTR_FLAGS);
   unsigned warps = lower->role->warps;
   int64_t columns = 0;
-  bool fits = tensor && tensor->type.kind == TYPE_TENSOR && tensor->type.rank == 2 &&
-              number_bits(tensor->type.element) == 32 && ir_expr_is_int(tensor->type.dims[1], &columns) &&
-              columns >= (int64_t)warps * warps && warps <= LANES;
-  if (!fits)
+  bool flags = tensor && tensor->type.kind == TYPE_TENSOR && tensor->type.rank == 2 &&
+               number_bits(tensor->type.element) == 32 && ir_expr_is_int(tensor->type.dims[1], &columns);
+  if (!flags)
     return lower_fail(lower, ERROR_INPUT, "post", "launch ... flags F, of 32 bits",
                       "the launch names no tensor with a flag for each pair of %u warps in a row", warps);
+  if (columns < (int64_t)warps * warps || warps > LANES)
+    return lower_fail(lower, ERROR_UNSUPPORTED, "post", "a tile of fewer rows, which fewer warps share",
+                      "`%s` has %d flags in a row; a pair of %u warps each needs %u", tensor->name,
+                      (int)columns, warps, warps * warps);
   *row_bytes = columns * 4;
   return lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), tensor->name, 1,
                       ir_value(lower->module, tensor));

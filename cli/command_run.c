@@ -313,6 +313,7 @@ static bool run_on_simulator(Run *run, GError **error)
   if (!observe_options(run->arguments, &options, error)) return false;
   const char *checkers = argument_value(run->arguments, "checkers");
   if (checkers && !sim_options_checkers(&options, checkers, error)) return false;
+  if (options.checkers >> SIM_FAULT_OPERAND & 1) run_data_check_lists(run->data, run->faults);
   return execution_simulate(run->execution, &options, run->faults, error);
 }
 

@@ -128,7 +128,8 @@ static bool apply_sharing(const Item *item, Execution *x, GError **error)
   return true;
 }
 
-static bool carry_out(Batch *batch, Item *item, Execution *x, ExecutionFaults *faults, GError **error)
+static bool carry_out(Batch *batch, Item *item, Execution *x, const RunData *data, ExecutionFaults *faults,
+                      GError **error)
 {
   if (batch->device) {
     if (execution_run(x, batch->device, batch->assembler, faults, error)) return true;
@@ -138,6 +139,9 @@ static bool carry_out(Batch *batch, Item *item, Execution *x, ExecutionFaults *f
   SimOptions options;
   sim_options_default(&options);
   options.strict = true; /* these are our own kernels */
+  if (item->line.checkers && !sim_options_checkers(&options, item->line.checkers, error))
+    return batch_line_place(&item->line, node_get(item->line.words, "checkers"), error);
+  if (options.checkers >> SIM_FAULT_OPERAND & 1) run_data_check_lists(data, faults);
   return execution_simulate(x, &options, faults, error);
 }
 
@@ -172,7 +176,7 @@ static bool run_item(Batch *batch, Item *item, GError **error)
   g_autoptr(RunData) data = run_data_new(graph, NULL, item->line.seed, error);
   if (!data || !run_data_put_inputs(data, batch->plain, x, error)) return false;
   g_autoptr(ExecutionFaults) faults = execution_faults_new();
-  if (!carry_out(batch, item, x, faults, error)) return false;
+  if (!carry_out(batch, item, x, data, faults, error)) return false;
   bool ok = faults->n_errors == 0;
   json_object_set(item->result, "faults", faults->list);
   if (ok) {

@@ -97,9 +97,9 @@ static bool take_accumulate(BatchLine *line, GError **error)
 
 static bool take_all(BatchLine *line, GError **error)
 {
-  static const char *const known[] = {"label",    "graph",      "gpu",        "dims", "set",
-                                      "offset",   "skew",       "sms",        "seed", "fixed",
-                                      "in_place", "accumulate", "admit_wide", NULL};
+  static const char *const known[] = {"label",    "graph",      "gpu",        "dims",     "set",
+                                      "offset",   "skew",       "sms",        "seed",     "fixed",
+                                      "in_place", "accumulate", "admit_wide", "checkers", NULL};
   Node *words = line->words;
   if (words->kind != NODE_MAPPING) return refuse(words, "a line of a batch is to be an object", error);
   int64_t sms = 0, skew = 0, seed = 0;
@@ -113,7 +113,8 @@ static bool take_all(BatchLine *line, GError **error)
             take_count(words, "sms", G_MAXINT32, &sms, error) &&
             take_count(words, "skew", G_MAXINT32, &skew, error) &&
             take_count(words, "seed", G_MAXINT64, &seed, error) &&
-            take_flag(words, "admit_wide", &line->admit_wide, error);
+            take_flag(words, "admit_wide", &line->admit_wide, error) &&
+            take_text(words, "checkers", &line->checkers, error);
   line->sms = (unsigned)sms;
   line->skew = (unsigned)skew;
   line->seed = (uint64_t)seed;

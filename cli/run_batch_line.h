@@ -17,6 +17,7 @@ typedef struct BatchLine {
   uint64_t seed;
   Accumulate accumulate;
   bool admit_wide;
+  const char *checkers; /* of the simulator; NULL: all */
 } BatchLine;
 
 /* Reads line `number`, counted from 1, of the file; false: *error has what is wrong, and label is read all the same if it

@@ -1,6 +1,8 @@
 #include "execute/data.h"
 #include "execute/data_set.h"
 #include "execute/default_data.h"
+#include "generator/front/append.h"
+#include "generator/front/sequences.h"
 #include <string.h>
 
 /* ---- making ---- */
@@ -84,6 +86,43 @@ void run_data_free(RunData *data)
   free_all(data->outputs, data->graph->n_outputs);
   g_free(data->scales);
   g_free(data);
+}
+
+/* ---- lists ---- */
+
+static const Tensor *values_of(const RunData *data, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < data->graph->n_inputs; i++)
+    if (data->graph->inputs[i] == tensor) return data->inputs[i];
+  for (unsigned i = 0; i < data->graph->n_constants; i++)
+    if (data->graph->constants[i] == tensor) return data->constants[i];
+  return NULL;
+}
+
+static char *fault_of(const RunData *data, const GraphNode *node, unsigned input)
+{
+  const Tensor *list = node->inputs[input] ? values_of(data, node->inputs[input]) : NULL;
+  if (!list) return NULL;
+  if (node->op->id == ONNX_AppendRows)
+    return input == APPEND_PLACES ? append_fault(node, list->type, list->data, list->n) : NULL;
+  bool lengths = node->n_inputs > SEQUENCES_LENGTHS && node->inputs[SEQUENCES_LENGTHS];
+  const Tensor *known = lengths ? values_of(data, node->inputs[SEQUENCES_LENGTHS]) : NULL;
+  return input >= SEQUENCES_ENDS && input <= SEQUENCES_TABLE
+             ? sequences_fault(node, input, list->type, list->data, list->n,
+                               known ? (const int32_t *)known->data : NULL)
+             : NULL;
+}
+
+void run_data_check_lists(const RunData *data, ExecutionFaults *faults)
+{
+  for (unsigned i = 0; i < data->graph->n_nodes; i++) {
+    const GraphNode *node = data->graph->nodes[i];
+    if (node->op->id != ONNX_AppendRows && node->op->id != ONNX_VarlenAttention) continue;
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      g_autofree char *text = fault_of(data, node, j);
+      if (text) execution_add_fault(faults, sim_fault_name(SIM_FAULT_OPERAND), text);
+    }
+  }
 }
 
 /* ---- moving ---- */

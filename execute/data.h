@@ -20,6 +20,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RunData, run_data_free)
 /* Puts inputs and constants where the execution reads them, and takes the outputs from it. compiled: the graph that the plan is of,
  * dimensions of which may be open; it has the plan's constants. */
 bool run_data_put_inputs(const RunData *data, const Graph *compiled, Execution *execution, GError **error);
+/* What is wrong with lists that the caller gives: where sequences end, tables of pages, slots. Kernels clamp or skip what is, and write nothing
+ * elsewhere, but nobody means it: a fault of the kind `operand` each. Lists that the graph computes are not looked at. */
+void run_data_check_lists(const RunData *data, ExecutionFaults *faults);
 bool run_data_take_outputs(RunData *data, const Execution *execution, GError **error);
 /* The reference's in their place, where nothing was compiled. */
 bool run_data_take_reference(RunData *data, GError **error);

@@ -1,6 +1,7 @@
 #include "execute/evaluate.h"
 #include "generator/front/append.h"
 #include "generator/front/groups.h"
+#include "generator/front/sequences.h"
 #include <string.h>
 
 static bool extents_of(const GraphTensor *tensor, int64_t *shape, GError **error)
@@ -27,6 +28,13 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
   if (tensor && grouped && input->type == NUMBER_S32) {
     tensor_fill_range(tensor, seed, index, 0, G_MAXINT32);
     graph_fill_groups(grouped, (int32_t *)tensor->data, tensor->n, false);
+    return tensor;
+  }
+  unsigned list;
+  const GraphNode *sequences = sequences_reader(input, &list);
+  if (tensor && sequences) {
+    tensor_fill_range(tensor, seed, index, 0, G_MAXINT32);
+    sequences_fill(sequences, list, input->type, tensor->data, tensor->n);
     return tensor;
   }
   int64_t slots = append_slots(input);

@@ -188,6 +188,14 @@ void execution_faults_free(ExecutionFaults *faults)
   g_free(faults);
 }
 
+void execution_add_fault(ExecutionFaults *faults, const char *kind, const char *text)
+{
+  g_string_append_printf(faults->text, "fault: %s: %s\n", kind, text);
+  json_array_append_new(faults->list,
+                        json_pack("{s:s, s:s, s:s}", "kind", kind, "severity", "error", "message", text));
+  faults->n_errors++;
+}
+
 json_t *execution_add_launch(ExecutionFaults *faults, const ResolvedLaunch *launch)
 {
   json_t *one =

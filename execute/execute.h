@@ -64,6 +64,8 @@ typedef struct ExecutionFaults {
 ExecutionFaults *execution_faults_new(void);
 void execution_faults_free(ExecutionFaults *faults);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ExecutionFaults, execution_faults_free)
+/* A fault that is none of an instruction's. */
+void execution_add_fault(ExecutionFaults *faults, const char *kind, const char *text);
 /* One more of `launches`; theirs. */
 json_t *execution_add_launch(ExecutionFaults *faults, const ResolvedLaunch *launch);
 

@@ -80,10 +80,7 @@ static bool check_margin(GpuRun *run, const GpuRegion *region, uint64_t address,
         before
             ? g_strdup_printf("a kernel wrote %" G_GUINT64_FORMAT " bytes before %s", bytes - i, region->name)
             : g_strdup_printf("a kernel wrote %" G_GUINT64_FORMAT " bytes behind %s", i + 1, region->name);
-    g_string_append_printf(run->faults->text, "fault: bounds: %s\n", text);
-    json_array_append_new(run->faults->list, json_pack("{s:s, s:s, s:s}", "kind", "bounds", "severity",
-                                                       "error", "message", text));
-    run->faults->n_errors++;
+    execution_add_fault(run->faults, "bounds", text);
     break;
   }
   return true;

@@ -385,14 +385,6 @@ static bool simulate_next(Simulation *s, PlanWalk *walk, bool *some, GError **er
   return head->empty || simulate(s, (const ResolvedLaunch *const *)group->pdata, group->len, arena, error);
 }
 
-static void report_tensor(Simulation *s, const char *kind, const char *text)
-{
-  g_string_append_printf(s->faults->text, "fault: %s: %s\n", kind, text);
-  json_array_append_new(s->faults->list,
-                        json_pack("{s:s, s:s, s:s}", "kind", kind, "severity", "error", "message", text));
-  s->faults->n_errors++;
-}
-
 /* What launches promise to leave zero. */
 static void check_zero(Simulation *s)
 {
@@ -406,7 +398,7 @@ static void check_zero(Simulation *s)
     if (!s->x->plan->tensors[i]->zero || at == resolved->bytes) continue;
     g_autofree char *text = g_strdup_printf(
         "byte %" G_GUINT64_FORMAT " of %s is not zero after the launches, as they found it", at, name);
-    report_tensor(s, "workspace", text);
+    execution_add_fault(s->faults, "workspace", text);
   }
 }
 
@@ -434,7 +426,7 @@ static void check_outputs(Simulation *s)
         g_strdup_printf("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
                         " bytes of output '%s' are never written, the first is byte %" G_GUINT64_FORMAT,
                         n, bytes, s->x->plan->tensors[i]->name, first);
-    report_tensor(s, "undefined", text);
+    execution_add_fault(s->faults, "undefined", text);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "generator/front/append.h"
 #include "generator/front/gradient.h"
 #include "generator/front/groups.h"
+#include "generator/front/sequences.h"
 #include "measure/bench.h"
 #include <math.h>
 #include <string.h>
@@ -403,8 +404,10 @@ static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t ad
   int64_t extent = (int64_t)(bench_tensor_bytes(tensor) / number_bytes(tensor->type));
   g_autoptr(Tensor) indices = tensor_new(tensor->name, tensor->type, 1, &extent, error);
   if (!indices) return false;
-  const GraphNode *grouped = graph_groups_reader(tensor);
-  tensor_fill_range(indices, set, tensor->index, 0, grouped ? G_MAXINT32 : n);
+  unsigned list;
+  const GraphNode *grouped = graph_groups_reader(tensor), *sequences = sequences_reader(tensor, &list);
+  tensor_fill_range(indices, set, tensor->index, 0, grouped || sequences ? G_MAXINT32 : n);
+  if (sequences) sequences_fill(sequences, list, tensor->type, indices->data, indices->n);
   if (append_slots(tensor)) append_fill_slots(tensor->type, indices->data, indices->n, n);
   if (grouped) graph_fill_groups(grouped, (int32_t *)indices->data, indices->n, true);
   return device_write(bench_gpu_device(t->gpu), address, indices->data, indices->bytes, error);
@@ -431,7 +434,9 @@ static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t add
   if (tensor->kind == TENSOR_COMPUTED) return device_fill(device, address, 0xff, bytes, error);
   int64_t slots = append_slots(tensor);
   int64_t n = slots ? slots : number_class(tensor->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(tensor);
-  if (n || graph_groups_reader(tensor)) return fill_indices(t, tensor, address, set, n, error);
+  unsigned list;
+  if (n || graph_groups_reader(tensor) || sequences_reader(tensor, &list))
+    return fill_indices(t, tensor, address, set, n, error);
   if (tensor->type == NUMBER_E8M0) return fill_powers(t, tensor, address, set, error);
   NumberType type =
       number_is_packed(tensor->type) ? NUMBER_U8 : tensor->type; /* every byte is two elements */

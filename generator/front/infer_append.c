@@ -51,6 +51,26 @@ void append_fill_slots(NumberType type, void *values, size_t n, int64_t slots)
   }
 }
 
+char *append_fault(const GraphNode *node, NumberType type, const void *values, size_t n)
+{
+  const GraphTensor *places = node->inputs[APPEND_PLACES], *cache = append_cache(node, 0);
+  bool at_slots = append_places(node) == APPEND_AT_SLOTS;
+  unsigned axis = at_slots ? 0 : (unsigned)__builtin_ctz(node->axes);
+  int64_t room = at_slots ? append_slots(places) : 0, rows = 1;
+  if (!at_slots && !strcmp(graph_attribute(node, "mode")->text, "circular")) return NULL;
+  if (!at_slots) symbolic_is_constant(cache->shape[axis], &room);
+  if (!at_slots) symbolic_is_constant(append_rows(node, 0)->shape[axis], &rows);
+  for (size_t i = 0; i < n; i++) {
+    int64_t value = type == NUMBER_S32 ? ((const int32_t *)values)[i] : ((const int64_t *)values)[i];
+    bool below = !at_slots && value < 0; /* rows of a slot below 0 are not stored, and are not meant to be */
+    if (!below && (value < 0 || value <= room - rows)) continue;
+    return g_strdup_printf("element %zu of `%s`, where rows go, is %" G_GINT64_FORMAT
+                           "; the cache has %s%" G_GINT64_FORMAT " rows",
+                           i, places->name, value, at_slots ? "slots for " : "", room);
+  }
+  return NULL;
+}
+
 static bool refuse(Inference *at, unsigned input, const char *id, const char *hint, const char *what)
 {
   const GraphTensor *tensor = at->node->inputs[input];

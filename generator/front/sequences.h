@@ -46,3 +46,11 @@ static inline int graph_scale_beyond(const GraphNode *node, const GraphTensor *s
   }
   return -1;
 }
+
+/* The VarlenAttention that reads lists from the input, and which of its inputs that is; NULL: none. */
+const GraphNode *sequences_reader(const GraphTensor *input, unsigned *list);
+/* Numbers from 0 on become a list that is right for the node, whose extents are known. */
+void sequences_fill(const GraphNode *node, unsigned list, NumberType type, void *values, size_t n);
+/* What is wrong with a list, for people (g_free); NULL: nothing. lengths: those of the node if they are known, else NULL. */
+char *sequences_fault(const GraphNode *node, unsigned list, NumberType type, const void *values, size_t n,
+                      const int32_t *lengths);

@@ -24,7 +24,7 @@ hint: --dim R=VALUE binds it
 bad.jsonl:4:38: error: unknown key `rows`
   {"graph": "add.json", "gpu": "a100", "rows": 3}
                                        ^
-hint: known keys: label, graph, gpu, dims, set, offset, skew, sms, seed, fixed, in_place, accumulate, admit_wide
+hint: known keys: label, graph, gpu, dims, set, offset, skew, sms, seed, fixed, in_place, accumulate, admit_wide, checkers
 bad.jsonl:5:1: error: `nonsense` is no value in JSON
   nonsense
   ^
@@ -32,7 +32,7 @@ hint: put text in double quotes
 {"line":1,"label":null,"ok":false,"exit":1,"message":"cannot read none.json: No such file or directory","errors":[{"severity":"error","file":"bad.jsonl","line":1,"column":11,"message":"cannot read none.json: No such file or directory","hint":null,"code":"unreadable"}]}
 {"line":2,"label":null,"ok":false,"exit":1,"message":"missing key `gpu`","errors":[{"severity":"error","file":"bad.jsonl","line":2,"column":1,"message":"missing key `gpu`","hint":null,"code":"missing-key"}]}
 {"line":3,"label":null,"ok":false,"exit":1,"message":"dimension R of add has no value","errors":[{"severity":"error","file":"bad.jsonl","line":3,"column":1,"message":"dimension R of add has no value","hint":"--dim R=VALUE binds it","code":"unbound-symbol"}]}
-{"line":4,"label":null,"ok":false,"exit":1,"message":"unknown key `rows`","errors":[{"severity":"error","file":"bad.jsonl","line":4,"column":38,"message":"unknown key `rows`","hint":"known keys: label, graph, gpu, dims, set, offset, skew, sms, seed, fixed, in_place, accumulate, admit_wide","code":"unknown-key"}]}
+{"line":4,"label":null,"ok":false,"exit":1,"message":"unknown key `rows`","errors":[{"severity":"error","file":"bad.jsonl","line":4,"column":38,"message":"unknown key `rows`","hint":"known keys: label, graph, gpu, dims, set, offset, skew, sms, seed, fixed, in_place, accumulate, admit_wide, checkers","code":"unknown-key"}]}
 {"line":5,"label":null,"ok":false,"exit":1,"message":"`nonsense` is no value in JSON","errors":[{"severity":"error","file":"bad.jsonl","line":5,"column":1,"message":"`nonsense` is no value in JSON","hint":"put text in double quotes","code":"syntax"}]}
 {"line":6,"label":"last","faults":[],"outputs":[{"name":"z","error":2.2673133921520078e-8,"max_abs":8.9406967163085938e-8,"limit":5.0000000000000004e-6,"plain_limit":5.0000000000000004e-6,"widest_limit":8.0000000000000007e-5,"misplaced":0,"outliers":0,"wrong_blocks":0,"undetermined":0,"status":"ok","ok":true}],"ok":true}
 [exit 5]

@@ -49,15 +49,29 @@ def run(adlgen, graph, gpu, given=(), seed=5, dims=None, words=()):
         return load(inputs) if inputs.exists() else {}, load(folder / "outputs.safetensors")
 
 
-def run_batch(adlgen, lines):
-    """Each line a graph, a GPU and what else `run --batch` takes; ends the test where one of them is wrong."""
+def results_of(adlgen, lines):
     texts = [json.dumps(line) for line in lines]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "lines.jsonl")
         path.write_text("\n".join(texts) + "\n")
         done = subprocess.run([adlgen, "run", "--batch", path, "--on", "sim", "--json"], capture_output=True, text=True)
-    results = [json.loads(line) for line in done.stdout.splitlines()]
+    return texts, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def run_batch(adlgen, lines):
+    """Each line a graph, a GPU and what else `run --batch` takes; ends the test where one of them is wrong."""
+    texts, results, complaints = results_of(adlgen, lines)
     wrong = [f"{texts[r['line'] - 1]}\n  {json.dumps(r)[:1500]}" for r in results if not r["ok"]]
     if wrong or len(results) != len(texts):
-        sys.exit("\n".join(wrong) + f"\n{len(wrong)} wrong, {len(results)} of {len(texts)} ran\n{done.stderr[-3000:]}")
+        sys.exit("\n".join(wrong) + f"\n{len(wrong)} wrong, {len(results)} of {len(texts)} ran\n{complaints[-3000:]}")
     print(f"{len(texts)} runs right")
+
+
+def fault_batch(adlgen, lines, kind):
+    """The same of lines whose runs end with a fault of the kind, and with no other."""
+    texts, results, complaints = results_of(adlgen, lines)
+    found = [{fault["kind"] for fault in r.get("faults", [])} for r in results]
+    other = [texts[r["line"] - 1] for r, kinds in zip(results, found) if kinds != {kind} or r["ok"]]
+    if other or len(results) != len(texts):
+        sys.exit("\n".join(other) + f"\n{len(other)} are no fault of the kind {kind}, {len(results)} of {len(texts)} ran\n{complaints[-3000:]}")
+    print(f"{len(texts)} faults found")

@@ -1,10 +1,10 @@
-/* ScatterElements, Scatter, ScatterND, TensorScatter, AppendRows, GatherND, ReverseSequence: update by update, in their order. */
+/* ScatterElements, Scatter, ScatterND, ReduceSegments, TensorScatter, AppendRows, GatherND, ReverseSequence: update by update, in their order. */
 #include "reference/private.h"
 #include <math.h>
 #include <string.h>
 
-static const char *const names[] = {"ScatterElements", "Scatter",  "ScatterND",
-                                    "TensorScatter",   "GatherND", "ReverseSequence"};
+static const char *const names[] = {"ScatterElements", "Scatter",         "ScatterND",     "TensorScatter",
+                                    "GatherND",        "ReverseSequence", "ReduceSegments"};
 
 bool reference_is_scatter(const char *op)
 {
@@ -123,6 +123,23 @@ static Value *scatter_lists(const ReferenceCall *call, GError **error)
     for (size_t j = 0; j < part && element_at(x, at, &to); j++)
       update(call, result, to + j, updates, i * part + j);
   }
+  return result;
+}
+
+static Value *reduce_segments(const ReferenceCall *call, GError **error)
+{
+  const Value *x = call->inputs[0], *order = call->inputs[1], *updates = call->inputs[2],
+              *ends = call->inputs[3];
+  size_t part = part_size(x, 1);
+  Value *zero = value_new(x->type, 0, NULL, error), *result = copy_of(x, error);
+  for (int64_t p = 0, at = 0; result && zero && p < x->shape[0]; at = ends->integers[p++])
+    for (int64_t i = MAX(at, 0); i < MIN(ends->integers[p], (int64_t)order->n); i++)
+      for (size_t j = 0; j < part; j++) {
+        bool given = order->integers[i] >= 0 && order->integers[i] < updates->shape[0];
+        update(call, result, (size_t)p * part + j, given ? updates : zero,
+               given ? (size_t)order->integers[i] * part + j : 0);
+      }
+  value_free(zero);
   return result;
 }
 
@@ -254,7 +271,7 @@ static Value *reverse(const ReferenceCall *call, GError **error)
 Value *reference_scatter(const ReferenceCall *call, GError **error)
 {
   static Value *(*const functions[])(const ReferenceCall *call, GError **error) = {
-      scatter_elements, scatter_elements, scatter_lists, insert, gather_lists, reverse};
+      scatter_elements, scatter_elements, scatter_lists, insert, gather_lists, reverse, reduce_segments};
   for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
     if (!strcmp(names[i], call->op)) return functions[i](call, error);
   return NULL;

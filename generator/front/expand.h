@@ -46,8 +46,8 @@ typedef struct ExpandNode {
 bool expand_function(Inference *at);
 
 /* Is it a ScatterND, or ScatterElements, that is expanded? Others have a kernel. Its inputs have shapes that fit. */
-bool expand_scatters_parts(const GraphNode *node);
-bool expand_scatters_elements(const GraphNode *node);
+bool expand_scatters_parts(const GraphNode *node, const SymbolicFacts *facts);
+bool expand_scatters_elements(const GraphNode *node, const SymbolicFacts *facts);
 
 /* Is it a TensorScatter whose result lies in the memory of its cache? The same. */
 bool expand_inserts_in_place(const GraphNode *node);

@@ -43,8 +43,7 @@ static bool onnx_wants_one_type(const GraphNode *node, unsigned i, unsigned j)
 /* What scales of DequantizeLinear may be besides floats: powers of two. */
 #define POWER_TYPES TYPE_BIT(E8M0)
 
-/* Input i has a type of the set. */
-static bool check_type(Inference *at, unsigned i, TypeMask mask)
+bool infer_check_type(Inference *at, unsigned i, TypeMask mask)
 {
   const GraphTensor *input = at->node->inputs[i];
   if (!input || mask >> input->type & 1) return true;
@@ -65,7 +64,7 @@ static bool check_type(Inference *at, unsigned i, TypeMask mask)
 static bool infer_cast_type(Inference *at, NumberType *type)
 {
   *type = (NumberType)graph_attribute(at->node, "to")->integer;
-  if (!check_type(at, 0, at->node->op->types | OPERATOR_PACKED | POWER_TYPES)) return false;
+  if (!infer_check_type(at, 0, at->node->op->types | OPERATOR_PACKED | POWER_TYPES)) return false;
   if (!((OPERATOR_PACKED | POWER_TYPES) >> *type & 1)) return true;
   return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->mark, "unsupported-type", NULL,
                       "%s to %s is not supported", at->node->op->name, number_name(*type));
@@ -78,14 +77,13 @@ static bool infer_bit_cast_type(Inference *at, NumberType *type)
   if (number_bits(*type) != number_bits(node->inputs[0]->type))
     return infer_refuse(at, ERROR_INPUT, &node->mark, "type", NULL, "`%s` of %s has not as many bits as %s",
                         node->inputs[0]->name, number_name(node->inputs[0]->type), number_name(*type));
-  if (!check_type(at, 0, node->op->types)) return false;
+  if (!infer_check_type(at, 0, node->op->types)) return false;
   return (node->op->types >> *type & 1) ||
          infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "unsupported-type", NULL,
                       "%s to %s is not supported", node->op->name, number_name(*type));
 }
 
-/* f32 and tf32 share their storage; together they are f32. */
-static bool unify(NumberType a, NumberType b, NumberType *type)
+bool infer_unify(NumberType a, NumberType b, NumberType *type)
 {
   bool storage = (a == NUMBER_F32 && b == NUMBER_TF32) || (a == NUMBER_TF32 && b == NUMBER_F32);
   *type = storage ? NUMBER_F32 : a;
@@ -101,12 +99,12 @@ static bool one_type(Inference *at, unsigned first, NumberType *type)
   for (unsigned i = first; i < node->n_inputs; i++) {
     const GraphTensor *input = node->inputs[i];
     if (!input) continue;
-    if (!check_type(at, i, node->op->types)) return false;
+    if (!infer_check_type(at, i, node->op->types)) return false;
     if (!leader) {
       leader = input;
       led = i;
       *type = input->type;
-    } else if (!unify(*type, input->type, type)) {
+    } else if (!infer_unify(*type, input->type, type)) {
       ErrorCode code = onnx_wants_one_type(node, led, i) ? ERROR_INPUT : ERROR_UNSUPPORTED;
       return infer_refuse(at, code, &node->input_marks[i], "type", "insert a Cast",
                           "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name,
@@ -134,11 +132,11 @@ static bool infer_product_type(Inference *at, NumberType *type)
 {
   const NumberType a = at->node->inputs[0]->type, b = at->node->inputs[1]->type;
   for (unsigned i = 0; i < 2; i++)
-    if (!check_type(at, i, at->node->op->types)) return false;
+    if (!infer_check_type(at, i, at->node->op->types)) return false;
   bool bytes = number_bits(a) == 8 && number_bits(b) == 8 && number_class(a) != NUMBER_FLOAT &&
                number_class(b) != NUMBER_FLOAT;
   bool floats = number_is_small_float(a) && number_is_small_float(b);
-  if (!bytes && !floats && !unify(a, b, type))
+  if (!bytes && !floats && !infer_unify(a, b, type))
     return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "type", "insert a Cast",
                         "%s needs operands of one type: `%s` is %s, `%s` is %s", at->node->op->name,
                         at->node->inputs[0]->name, number_name(a), at->node->inputs[1]->name, number_name(b));
@@ -150,7 +148,7 @@ static bool infer_product_type(Inference *at, NumberType *type)
     const GraphTensor *input = at->node->inputs[i];
     bool zero_point = at->node->op->id == ONNX_MatMulInteger;
     NumberType wanted = zero_point ? at->node->inputs[i - 2]->type : *type, ignored;
-    if (input && !unify(input->type, wanted, &ignored))
+    if (input && !infer_unify(input->type, wanted, &ignored))
       return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", "insert a Cast",
                           "`%s` must be %s, not %s", input->name, number_name(wanted),
                           number_name(input->type));
@@ -194,14 +192,15 @@ static bool infer_quantize_type(Inference *at, NumberType *type)
   GraphNode *node = at->node;
   const GraphTensor *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
   *type = output_type(node, zero ? zero->type : NUMBER_U8);
-  return check_type(at, 0, node->op->types) && check_type(at, 1, SCALE_TYPES) &&
+  return infer_check_type(at, 0, node->op->types) && infer_check_type(at, 1, SCALE_TYPES) &&
          check_result(at, *type, BYTE_TYPES) && check_zero_point(at, *type);
 }
 
 static bool infer_dequantize_type(Inference *at, NumberType *type)
 {
   GraphNode *node = at->node;
-  if (!check_type(at, 0, node->op->types) || !check_type(at, 1, SCALE_TYPES | POWER_TYPES)) return false;
+  if (!infer_check_type(at, 0, node->op->types) || !infer_check_type(at, 1, SCALE_TYPES | POWER_TYPES))
+    return false;
   *type = output_type(node, node->inputs[1]->type);
   return check_result(at, *type, SCALE_TYPES) && check_zero_point(at, node->inputs[0]->type);
 }
@@ -219,21 +218,6 @@ static bool one_index_type(Inference *at)
 }
 
 /* Indices at one input; the others have one type, which is the result's. */
-static bool infer_scatter_type(Inference *at, unsigned indices, NumberType *type)
-{
-  const GraphNode *node = at->node;
-  unsigned updates = 3 - indices;
-  if (!check_type(at, 0, node->op->types) || !check_type(at, updates, node->op->types)) return false;
-  bool elements = node->op->shape_rule == SHAPE_RULE_SCATTER_ELEMENTS;
-  TypeMask whole = TYPE_BIT(S64) | (elements ? TYPE_BIT(S32) : 0);
-  if (node->n_inputs > indices && !check_type(at, indices, whole)) return false;
-  if (unify(node->inputs[0]->type, node->inputs[updates]->type, type)) return true;
-  return infer_refuse(at, ERROR_INPUT, &node->input_marks[updates], "type", "insert a Cast",
-                      "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name,
-                      node->inputs[0]->name, number_name(node->inputs[0]->type), node->inputs[updates]->name,
-                      number_name(node->inputs[updates]->type));
-}
-
 static bool infer_type(Inference *at, NumberType *type)
 {
   GraphNode *node = at->node;
@@ -248,13 +232,13 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_FIRST:
     *type = node->inputs[0]->type;
     for (unsigned i = 0; i < node->n_inputs; i++)
-      if (!check_type(at, i, i ? node->op->types | OPERATOR_INTEGERS : node->op->types)) return false;
+      if (!infer_check_type(at, i, i ? node->op->types | OPERATOR_INTEGERS : node->op->types)) return false;
     return true;
-  case TYPE_RULE_SELECT: return check_type(at, 0, TYPE_BIT(BOOL)) && one_type(at, 1, type);
+  case TYPE_RULE_SELECT: return infer_check_type(at, 0, TYPE_BIT(BOOL)) && one_type(at, 1, type);
   case TYPE_RULE_CAST: return infer_cast_type(at, type);
   case TYPE_RULE_BIT_CAST: return infer_bit_cast_type(at, type);
   case TYPE_RULE_PRODUCT: return infer_product_type(at, type);
-  case TYPE_RULE_GROUPED: return infer_product_type(at, type) && check_type(at, 2, TYPE_BIT(S32));
+  case TYPE_RULE_GROUPED: return infer_product_type(at, type) && infer_check_type(at, 2, TYPE_BIT(S32));
   case TYPE_RULE_GRADIENT: return infer_gradient_type(at, type);
   case TYPE_RULE_SEQUENCES: return infer_sequences_type(at, type);
   case TYPE_RULE_NORM: return one_type(at, 0, type);
@@ -262,34 +246,35 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_DEQUANTIZE: return infer_dequantize_type(at, type);
   case TYPE_RULE_REDUCE:
     *type = node->inputs[0]->type;
-    return check_type(at, 0,
-                      operator_keeps_order(node->op) ? node->op->types | OPERATOR_PACKED | POWER_TYPES
-                                                     : node->op->types) &&
-           (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
-  case TYPE_RULE_PLACE: *type = NUMBER_S32; return check_type(at, 0, node->op->types);
-  case TYPE_RULE_ARG: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
+    return infer_check_type(at, 0,
+                            operator_keeps_order(node->op) ? node->op->types | OPERATOR_PACKED | POWER_TYPES
+                                                           : node->op->types) &&
+           (node->n_inputs < 2 || infer_check_type(at, 1, TYPE_BIT(S64)));
+  case TYPE_RULE_PLACE: *type = NUMBER_S32; return infer_check_type(at, 0, node->op->types);
+  case TYPE_RULE_ARG: *type = NUMBER_S64; return infer_check_type(at, 0, node->op->types);
   case TYPE_RULE_PAD:
     *type = node->inputs[0]->type;
-    if (node->n_inputs > 1 && !check_type(at, 1, TYPE_BIT(S64))) return false;
-    if (node->n_inputs > 3 && !check_type(at, 3, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
-    return check_type(at, 0, node->op->types);
+    if (node->n_inputs > 1 && !infer_check_type(at, 1, TYPE_BIT(S64))) return false;
+    if (node->n_inputs > 3 && !infer_check_type(at, 3, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
+    return infer_check_type(at, 0, node->op->types);
   case TYPE_RULE_SLICE:
     *type = node->inputs[0]->type;
     for (unsigned i = 1; i < node->n_inputs; i++)
-      if (!check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
-    return check_type(at, 0, node->op->types) && one_index_type(at);
+      if (!infer_check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
+    return infer_check_type(at, 0, node->op->types) && one_index_type(at);
   case TYPE_RULE_SCATTER: return infer_scatter_type(at, 1, type);
+  case TYPE_RULE_SEGMENTS: return infer_segments_type(at, type);
   case TYPE_RULE_INSERT: return infer_scatter_type(at, 2, type);
   case TYPE_RULE_APPEND: return infer_append_type(at, type);
   case TYPE_RULE_RESAMPLE:
     *type = infer_is_weighted(node) ? NUMBER_F32 : node->inputs[0]->type;
     for (unsigned i = 1; i < node->n_inputs; i++)
-      if (!check_type(at, i, i % 2 ? TYPE_BIT(S32) : TYPE_BIT(F32))) return false;
-    return check_type(at, 0, node->op->types);
-  case TYPE_RULE_LIST: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
+      if (!infer_check_type(at, i, i % 2 ? TYPE_BIT(S32) : TYPE_BIT(F32))) return false;
+    return infer_check_type(at, 0, node->op->types);
+  case TYPE_RULE_LIST: *type = NUMBER_S64; return infer_check_type(at, 0, node->op->types);
   case TYPE_RULE_FUNCTION:
     return builder_check_node_types(at->builder, node) &&
-           (!node->n_inputs || !node->inputs[0] || check_type(at, 0, node->op->types));
+           (!node->n_inputs || !node->inputs[0] || infer_check_type(at, 0, node->op->types));
   }
   return false;
 }
@@ -681,6 +666,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_MASK: return infer_mask(at, shape);
   case SHAPE_RULE_SCATTER_ELEMENTS: return infer_scatter_elements(at, shape);
   case SHAPE_RULE_SCATTER_ND: return infer_scatter_nd(at, shape);
+  case SHAPE_RULE_SEGMENTS: return infer_segments(at, shape);
   case SHAPE_RULE_GATHER_ND: return infer_gather_nd(at, shape);
   case SHAPE_RULE_INSERT: return infer_tensor_scatter(at, shape);
   case SHAPE_RULE_APPEND: return infer_append(at, shape);
@@ -753,8 +739,9 @@ bool infer_node(Inference *at)
   if (!infer_type(at, &type)) return false;
   if (node->op->class_ == OPERATOR_FUNCTION || has_blocks(node)) return expand_function(at);
   if (!infer_shape(at, &shape)) return false;
-  if (expand_scatters_parts(node) || expand_scatters_elements(node) || expand_inserts_in_place(node) ||
-      expand_clears_rows(node))
+  const SymbolicFacts *facts = &at->graph->facts;
+  if (expand_scatters_parts(node, facts) || expand_scatters_elements(node, facts) ||
+      expand_inserts_in_place(node) || expand_clears_rows(node))
     return expand_function(at);
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",

@@ -38,6 +38,10 @@ const Symbolic *infer_larger(const Graph *graph, const Symbolic *a, const Symbol
 const Symbolic *infer_smaller(const Graph *graph, const Symbolic *a, const Symbolic *b);
 /* -rank .. rank - 1 to 0 .. rank - 1. */
 bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result);
+/* Input i, if it is there, has a type of the set. */
+bool infer_check_type(Inference *at, unsigned i, TypeMask mask);
+/* f32 and tf32 share their storage; together they are f32. */
+bool infer_unify(NumberType a, NumberType b, NumberType *type);
 
 /* A list of integers that an operator takes as an attribute or, in newer versions, as an input that is known. */
 typedef struct {
@@ -76,9 +80,12 @@ bool infer_shape_list(Inference *at, Shape *shape);
 /* Indices for elements of input 0 along attribute `axis`, which becomes node->axes: no more of them than it has
  * elements, along the other dimensions. */
 bool infer_indices_fit(Inference *at);
-/* infer_scatter.c: likewise. */
+/* infer_scatter.c: likewise; indices: the input that holds them. */
+bool infer_scatter_type(Inference *at, unsigned indices, NumberType *type);
+bool infer_segments_type(Inference *at, NumberType *type);
 bool infer_scatter_elements(Inference *at, Shape *shape);
 bool infer_scatter_nd(Inference *at, Shape *shape);
+bool infer_segments(Inference *at, Shape *shape);
 bool infer_gather_nd(Inference *at, Shape *shape);
 bool infer_tensor_scatter(Inference *at, Shape *shape);
 bool infer_reverse_sequence(Inference *at, Shape *shape);

@@ -1,6 +1,38 @@
-/* Shapes of operators that put elements to indices that are loaded, or take them by several indices at once. */
+/* Types and shapes of operators that put elements to indices that are loaded, or take them by several indices at once. */
 #include "generator/front/infer_private.h"
 #include <string.h>
+
+/* Inputs 0 and i have one type. */
+static bool one_type_with(Inference *at, unsigned i, NumberType *type)
+{
+  const GraphNode *node = at->node;
+  if (infer_unify(node->inputs[0]->type, node->inputs[i]->type, type)) return true;
+  return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "type", "insert a Cast",
+                      "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name,
+                      node->inputs[0]->name, number_name(node->inputs[0]->type), node->inputs[i]->name,
+                      number_name(node->inputs[i]->type));
+}
+
+bool infer_scatter_type(Inference *at, unsigned indices, NumberType *type)
+{
+  const GraphNode *node = at->node;
+  unsigned updates = 3 - indices;
+  if (!infer_check_type(at, 0, node->op->types) || !infer_check_type(at, updates, node->op->types))
+    return false;
+  bool elements = node->op->shape_rule == SHAPE_RULE_SCATTER_ELEMENTS;
+  TypeMask whole = TYPE_BIT(S64) | (elements ? TYPE_BIT(S32) : 0);
+  if (node->n_inputs > indices && !infer_check_type(at, indices, whole)) return false;
+  return one_type_with(at, updates, type);
+}
+
+bool infer_segments_type(Inference *at, NumberType *type)
+{
+  const GraphNode *node = at->node;
+  bool whole = infer_check_type(at, 1, TYPE_BIT(S32)) && infer_check_type(at, 3, TYPE_BIT(S32));
+  if (!whole || !infer_check_type(at, 0, node->op->types) || !infer_check_type(at, 2, node->op->types))
+    return false;
+  return one_type_with(at, 2, type);
+}
 
 static bool shapes_fit(Inference *at, unsigned input, const Shape *want, const char *hint)
 {
@@ -77,6 +109,22 @@ bool infer_scatter_nd(Inference *at, Shape *shape)
   memcpy(updates.dims, indices->shape, lists * sizeof *updates.dims);
   memcpy(updates.dims + lists, data->shape + told, (data->rank - told) * sizeof *updates.dims);
   return shapes_fit(at, 2, &updates, "for each list of indices what it stands for");
+}
+
+/* Updates are parts as the data has them, in a list. */
+bool infer_segments(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *data = node->inputs[0], *updates = node->inputs[2];
+  if (!data->rank || !updates->rank)
+    return infer_refuse(at, ERROR_INPUT, &node->input_marks[data->rank ? 2 : 0], "rank", NULL,
+                        "%s takes lists of parts, not one number", node->op->name);
+  *shape = infer_shape_of(data);
+  Shape given = *shape, list = {1, {updates->shape[0]}}, ends = {1, {data->shape[0]}};
+  given.dims[0] = updates->shape[0];
+  return shapes_fit(at, 2, &given, "parts as the data has them") &&
+         shapes_fit(at, 1, &list, "a number for each update") &&
+         shapes_fit(at, 3, &ends, "a number for each part of the data");
 }
 
 bool infer_gather_nd(Inference *at, Shape *shape)

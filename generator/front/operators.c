@@ -84,6 +84,7 @@ static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "V
 static const char *const block_modes[] = {"DCR", "CRD", NULL};
 
 static const char *const combinations[] = {"none", "add", "mul", "max", "min", NULL};
+static const char *const segment_combinations[] = {"add", "mul", "max", "min", NULL};
 static const char *const cache_modes[] = {"linear", "circular", NULL};
 
 static const char *const coordinates[] = {"half_pixel",
@@ -120,6 +121,7 @@ ATTRIBUTES(resample, REQUIRED_INTS("axes"), FLOAT("fill", 0))
 ATTRIBUTES(gather_nd, INT("batch_dims", 0))
 ATTRIBUTES(scatter_elements, INT("axis", 0), CHOICE("reduction", "none", combinations))
 ATTRIBUTES(scatter_nd, CHOICE("reduction", "none", combinations))
+ATTRIBUTES(segments, CHOICE("reduction", "add", segment_combinations))
 ATTRIBUTES(tensor_scatter, INT("axis", -2), CHOICE("mode", "linear", cache_modes))
 ATTRIBUTES(tally_keys, REQUIRED_INT("experts"), INT("part", 4096))
 ATTRIBUTES(place_keys, INT("align", 1), REQUIRED_INT("experts"), INT("part", 4096))

@@ -90,6 +90,7 @@ typedef enum {
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
   TYPE_RULE_SCATTER, /* inputs 0 and 2 and the output have one type; input 1 is s64 or, of single elements, s32: indices */
+  TYPE_RULE_SEGMENTS, /* inputs 0 and 2 and the output have one type; inputs 1 and 3 are s32 */
   TYPE_RULE_INSERT,   /* inputs 0 and 1 and the output have one type; input 2 is s64: indices */
   TYPE_RULE_APPEND,   /* input 0 s32 or s64: places; the others one type, which is the outputs' */
   TYPE_RULE_RESAMPLE, /* places are s32, weights f32; output f32, or as input 0 where there are no weights */
@@ -134,10 +135,11 @@ typedef enum {
   SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
   SHAPE_RULE_SCATTER_ELEMENTS, /* input 0's; an index and an update for some elements */
   SHAPE_RULE_SCATTER_ND,       /* input 0's; the last dimension of the indices tells its first ones */
-  SHAPE_RULE_GATHER_ND,        /* likewise: the indices' without the last, and the others of input 0 */
-  SHAPE_RULE_APPEND,           /* input 1's; the rows of inputs 2 and 4 fit it */
-  SHAPE_RULE_INSERT,           /* input 0's; input 1 has fewer along `axis` */
-  SHAPE_RULE_REVERSE,          /* input 0's; input 1 has a number for each index of `batch_axis` */
+  SHAPE_RULE_SEGMENTS, /* input 0's; input 3 has a number for each of its parts, input 1 for each of input 2's */
+  SHAPE_RULE_GATHER_ND, /* likewise: the indices' without the last, and the others of input 0 */
+  SHAPE_RULE_APPEND,    /* input 1's; the rows of inputs 2 and 4 fit it */
+  SHAPE_RULE_INSERT,    /* input 0's; input 1 has fewer along `axis` */
+  SHAPE_RULE_REVERSE,   /* input 0's; input 1 has a number for each index of `batch_axis` */
   SHAPE_RULE_WINDOW, /* input 0's with the number of windows in place of the dimensions behind the second; as input 0's
                           further outputs */
   SHAPE_RULE_RESAMPLE, /* input 0's, but of each of `axes` as many as there are lists of places */

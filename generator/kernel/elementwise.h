@@ -12,6 +12,7 @@ typedef struct {
   IrExpr *whole;           /* of these, if ragged, those with all their elements, */
   IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
   IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
+  IrExpr *more; /* bool: elements, or groups, that have this step of a loop; NULL: all do */
   IrExpr *walked[PROGRAM_MAX_AXES]; /* s64 scalars: index along an axis that is walked, within its loop */
 } ElementPoint;
 
@@ -27,6 +28,9 @@ typedef struct {
 
 /* elementwise_point.c: an operation on tiles [groups, 1]; b: NULL of one operand. */
 IrExpr *element_tile(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
+                     IrExpr *b);
+/* elementwise_index.c: the same, as wide as its operands. */
+IrExpr *element_wide(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
                      IrExpr *b);
 /* Offset of the first element of each group, s64 [groups, 1]. */
 IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank);

@@ -11,9 +11,8 @@ static bool is_wide(const ElementPoint *place, const IrExpr *value)
          ir_tile_extent(&value->value->type, 1) == place->vector;
 }
 
-/* As wide as its operands; b, c: NULL where there are fewer. */
-static IrExpr *emit(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
-                    IrExpr *b)
+IrExpr *element_wide(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
+                     IrExpr *b)
 {
   const ElementPoint *place = scope->data;
   bool wide = is_wide(place, a) || (b && is_wide(place, b));
@@ -45,7 +44,7 @@ static IrExpr *point_along(StepScope *scope, unsigned axis)
   if (dim < 0) return ir_int(scope->build->module, 0);
   IrExpr *at = place->coordinates[dim];
   if (dim != (int)op->rank - 1 || place->vector == 1) return at;
-  return emit(scope, OP_ADD, NUMBER_S64, "at", columns(scope), at);
+  return element_wide(scope, OP_ADD, NUMBER_S64, "at", columns(scope), at);
 }
 
 static bool is_number(const IrExpr *value, int64_t number)
@@ -69,7 +68,7 @@ static IrExpr *combine(StepScope *scope, SymbolicKind kind, IrExpr *a, IrExpr *b
   if (kind == SYMBOLIC_MUL && is_number(a, 1)) return b;
   if (kind == SYMBOLIC_MUL && is_number(b, 1)) return a;
   for (unsigned i = 0; i < G_N_ELEMENTS(forms); i++)
-    if (forms[i].kind == kind) return emit(scope, forms[i].code, NUMBER_S64, forms[i].name, a, b);
+    if (forms[i].kind == kind) return element_wide(scope, forms[i].code, NUMBER_S64, forms[i].name, a, b);
   return NULL;
 }
 
@@ -98,7 +97,7 @@ static IrExpr *loaded_index(StepScope *scope, const FusedOperand *operand)
 {
   IrExpr *value = scope_operand(scope, operand);
   if (step_element(value, NUMBER_S64) == NUMBER_S64) return value;
-  return emit(scope, OP_CAST, NUMBER_S64, "loaded", value, NULL);
+  return element_wide(scope, OP_CAST, NUMBER_S64, "loaded", value, NULL);
 }
 
 static IrExpr *full_index(StepScope *scope, const ElementIndex *index)
@@ -115,10 +114,10 @@ static IrExpr *and_inside(StepScope *scope, const ElementIndex *index, IrExpr *v
 {
   IrModule *module = scope->build->module;
   IrExpr *extent = kernel_dim(scope->build, index->extent, "extent", NUMBER_S64);
-  IrExpr *behind = emit(scope, OP_GE, NUMBER_BOOL, "begins", value, ir_int(module, 0));
-  IrExpr *before = emit(scope, OP_LT, NUMBER_BOOL, "ends", value, extent);
-  mask = emit(scope, OP_AND, NUMBER_BOOL, "inside", mask, behind);
-  return emit(scope, OP_AND, NUMBER_BOOL, "inside", mask, before);
+  IrExpr *behind = element_wide(scope, OP_GE, NUMBER_BOOL, "begins", value, ir_int(module, 0));
+  IrExpr *before = element_wide(scope, OP_LT, NUMBER_BOOL, "ends", value, extent);
+  mask = element_wide(scope, OP_AND, NUMBER_BOOL, "inside", mask, behind);
+  return element_wide(scope, OP_AND, NUMBER_BOOL, "inside", mask, before);
 }
 
 static IrExpr *fill_of(const StepScope *scope, unsigned input, double fill)
@@ -144,6 +143,8 @@ static IrExpr *placed_offset(StepScope *scope, const ElementPlace *place, const 
   unsigned rank = scope->build->op->rank;
   IrExpr *offset = element_offset(scope, flat, rank);
   *mask = point->inside;
+  if (point->more && (scatters || along || !is_wide(point, point->more)))
+    *mask = element_wide(scope, OP_AND, NUMBER_BOOL, "more", point->more, point->inside);
   if (scatters && along && point->vector > 1) { /* the strides' own step from element to element */
     IrExpr *stride = flat->strides[rank - 1];
     offset = combine(scope, SYMBOLIC_ADD, combine(scope, SYMBOLIC_MUL, columns(scope), stride), offset);
@@ -157,7 +158,7 @@ static IrExpr *placed_offset(StepScope *scope, const ElementPlace *place, const 
   }
   /* gather and scatter add the column to the offset of its row */
   if (is_wide(point, offset) && point->vector > 1)
-    offset = emit(scope, OP_SUB, NUMBER_S64, "offset", offset, columns(scope));
+    offset = element_wide(scope, OP_SUB, NUMBER_S64, "offset", offset, columns(scope));
   return offset;
 }
 

@@ -6,6 +6,8 @@
 /* Elements that a thread loads in steps which are written out: in flight together they hide what one alone would wait for,
  * and windows of 3 x 3 have no loop. Each takes a register or two: more than 80 spilled (4 x 4 of eight). */
 #define UNROLLED_LOADS 80
+/* Steps that are written out of a loop whose length is loaded, for the same: those behind a point's last load nothing. */
+#define UNROLLED_STEPS 4
 
 typedef struct {
   StepScope *scope;
@@ -121,6 +123,17 @@ static void take_place(Loop *loop, unsigned i, IrExpr *value, IrExpr *place)
   ir_emit(&scope->builder, OP_SET, 2, at, where);
 }
 
+/* Steps that a point does not have change nothing. */
+static IrExpr *of_own(const Loop *loop, unsigned i, IrExpr *value)
+{
+  const ElementWalk *walk = &loop->points->walks[loop->first + i];
+  const ElementPoint *place = loop->scope->data;
+  IrType type = loop->values[i]->value->type;
+  if (!place->more) return value;
+  return ir_emit_value(&loop->scope->builder, OP_SELECT, type, "own", 3, place->more, value,
+                       identity_of(loop->scope->build->module, walk));
+}
+
 static void take_values(Loop *loop)
 {
   StepScope *scope = loop->scope;
@@ -128,7 +141,8 @@ static void take_values(Loop *loop)
   for (unsigned i = 0; i < loop->n; i++) {
     const ElementWalk *walk = &loop->points->walks[loop->first + i];
     scope->builder.mark = walk->node ? walk->node->mark : (Mark){0};
-    IrExpr *value = step_convert(&writer, scope_operand(scope, &walk->source), walk->compute);
+    IrExpr *value =
+        of_own(loop, i, step_convert(&writer, scope_operand(scope, &walk->source), walk->compute));
     if (finds_place(walk)) {
       take_place(loop, i, value, step_convert(&writer, scope_operand(scope, &walk->place), NUMBER_S32));
       continue;
@@ -173,41 +187,85 @@ static void forget(Loop *loop)
 
 /* ---- loops ---- */
 
+static IrRegion *add_loop(StepScope *scope, IrExpr *end, int64_t step, bool unroll, IrExpr **index)
+{
+  IrModule *module = scope->build->module;
+  IrOp *op = ir_emit(&scope->builder, OP_FOR, 3, ir_int(module, 0), end, ir_int(module, step));
+  if (unroll) ir_attribute_set(op, ATTR_UNROLL, NULL);
+  IrRegion *region = ir_region_add(op);
+  *index = ir_value(module, ir_argument_add(region, "step", ir_scalar(NUMBER_S32)));
+  return region;
+}
+
+static void go_into(StepScope *scope, IrRegion *region)
+{
+  Mark mark = scope->builder.mark;
+  scope->builder = ir_builder_at_end(region);
+  scope->builder.mark = mark;
+}
+
 /* A loop at the end of the builder's region; the builder goes on in its body. `unrolled`: steps of what is written out so
  * far. */
 static void open_loop(Loop *loop, unsigned axis, int64_t *unrolled)
 {
   StepScope *scope = loop->scope;
   ElementPoint *place = scope->data;
-  IrModule *module = scope->build->module;
   int64_t steps;
-  IrExpr *extent = kernel_dim(scope->build, loop->program->axes[axis].extent, "extent", NUMBER_S32);
-  IrOp *op = ir_emit(&scope->builder, OP_FOR, 3, ir_int(module, 0), extent, ir_int(module, 1));
-  if (ir_expr_is_int(extent, &steps) && steps > 0 && steps * *unrolled * place->vector <= UNROLLED_LOADS) {
-    ir_attribute_set(op, ATTR_UNROLL, NULL);
-    *unrolled *= steps;
-  }
-  IrRegion *region = ir_region_add(op);
-  IrExpr *index = ir_value(module, ir_argument_add(region, "step", ir_scalar(NUMBER_S32)));
-  IrBuilder inner = ir_builder_at_end(region);
-  inner.mark = scope->builder.mark;
-  scope->builder = inner;
+  IrExpr *index, *extent = kernel_dim(scope->build, loop->program->axes[axis].extent, "extent", NUMBER_S32);
+  bool unroll =
+      ir_expr_is_int(extent, &steps) && steps > 0 && steps * *unrolled * place->vector <= UNROLLED_LOADS;
+  if (unroll) *unrolled *= steps;
+  go_into(scope, add_loop(scope, extent, 1, unroll, &index));
   place->walked[axis] = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "walked", 1, index);
+}
+
+/* The same where each point has so many indices of the axis as are loaded: warps leave it behind the last of theirs. */
+static void open_counted_loop(Loop *loop, unsigned axis, const FusedOperand *length)
+{
+  StepScope *scope = loop->scope;
+  ElementPoint *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *extent = kernel_dim(scope->build, loop->program->axes[axis].extent, "extent", NUMBER_S32),
+         *own = scope_operand(scope, length), *first, *next;
+  if (step_element(own, NUMBER_S32) != NUMBER_S32)
+    own = element_wide(scope, OP_CAST, NUMBER_S32, "own", own, NULL);
+  go_into(scope, add_loop(scope, extent, UNROLLED_STEPS, false, &first));
+  IrExpr *left = element_wide(scope, OP_GT, NUMBER_BOOL, "left", own, first);
+  left = element_wide(scope, OP_AND, NUMBER_BOOL, "left", left, place->inside);
+  IrExpr *any = ir_emit_value(&scope->builder, OP_SOME, ir_predicate(), "any", 1, left);
+  ir_emit(&scope->builder, OP_BREAK_IF, 1, ir_unary(module, OPERATOR_NOT, any));
+  go_into(scope, add_loop(scope, ir_int(module, UNROLLED_STEPS), 1, true, &next));
+  IrExpr *step = ir_emit_value(&scope->builder, OP_LET, ir_scalar(NUMBER_S32), "step", 1,
+                               ir_binary(module, OPERATOR_ADD, first, next));
+  place->more = element_wide(scope, OP_GT, NUMBER_BOOL, "more", own, step);
+  place->walked[axis] = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "walked", 1, step);
+}
+
+static void open_loops(Loop *loop)
+{
+  const FusedOperand *length = &loop->points->walks[loop->first].length;
+  int64_t unrolled = 1;
+  for (unsigned axis = 0; axis < loop->program->n_axes; axis++) {
+    if (!(loop->axes >> axis & 1)) continue;
+    if (length->kind != OPERAND_ABSENT)
+      open_counted_loop(loop, axis, length);
+    else
+      open_loop(loop, axis, &unrolled);
+  }
 }
 
 static bool write_loop(Loop *loop)
 {
   StepScope *scope = loop->scope;
   ElementPoint *place = scope->data;
-  int64_t unrolled = 1;
   if (!write_needed(loop, false)) return false;
   open_values(loop);
   IrBuilder outside = scope->builder;
-  for (unsigned axis = 0; axis < loop->program->n_axes; axis++)
-    if (loop->axes >> axis & 1) open_loop(loop, axis, &unrolled);
+  open_loops(loop);
   if (!write_needed(loop, true)) return false;
   take_values(loop);
   scope->builder = outside;
+  place->more = NULL;
   memset(place->walked, 0, sizeof place->walked);
   forget(loop);
   for (unsigned i = 0; i < loop->n; i++) {
@@ -243,6 +301,10 @@ static void find_needed(Loop *loop)
     for (unsigned j = 0; j < loop->program->n_nodes; j++)
       loop->needed[j] |= from[j];
   }
+  int length = elementwise_length(loop->program, loop->axes);
+  g_autofree bool *from = length == PROGRAM_NONE ? NULL : program_ancestors(loop->program, (unsigned)length);
+  for (unsigned j = 0; from && j < loop->program->n_nodes; j++)
+    loop->needed[j] |= from[j];
 }
 
 /* Inputs follow from the reads, and steps from the maps, in their order. */

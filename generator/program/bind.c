@@ -116,6 +116,7 @@ bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
   *binding = (Binding){.program = program,
                        .fused = fused,
                        .points = binding->points,
+                       .lengths = binding->lengths,
                        .groups = binding->groups,
                        .column = binding->column,
                        .scatters = binding->scatters,
@@ -123,7 +124,7 @@ bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
                        .blocks = binding->blocks,
                        .cuts = binding->cuts};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
-    if (program->axes[i].length != PROGRAM_NONE && !binding->groups)
+    if (program->axes[i].length != PROGRAM_NONE && !binding->groups && !binding->lengths)
       binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)
     binding->why = refuse_node(binding, &program->nodes[i]);

@@ -13,6 +13,7 @@ typedef struct Binding {
   unsigned (*anchor_outputs)[2];
   unsigned *places; /* in fused->inputs or ->steps */
   bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
+  bool lengths;     /* axes of which each point has so many indices as are loaded: the same */
   bool groups;      /* rows of groups are counted from where each begins, as many as are loaded: the same */
   bool scatters;    /* it writes at any index, too: the same */
   bool scans;       /* the family scans: set before bind_open() */

@@ -247,6 +247,7 @@ void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
   case ONNX_Scatter:
   case ONNX_ScatterElements:
   case ONNX_ScatterND: value = program_add_scatter(at, node); break;
+  case ONNX_ReduceSegments: value = program_add_segments(at, node); break;
   case ONNX_TensorScatter: value = program_add_insertion(at, node); break;
   case ONNX_ReverseSequence: value = program_add_reversal(at, node); break;
   case ONNX_MaxPool:

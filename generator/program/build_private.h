@@ -124,8 +124,9 @@ void program_append_rows(ProgramBuilder *at, const GraphNode *node);
 void program_add_places(ProgramBuilder *at, const GraphNode *node);
 /* build_gradient.c: a part of attention's gradients: the same. */
 void program_add_gradient(ProgramBuilder *at, const GraphNode *node);
-/* build_scatter.c: ScatterElements and ScatterND, TensorScatter, ReverseSequence. */
+/* build_scatter.c: ScatterElements and ScatterND, ReduceSegments, TensorScatter, ReverseSequence. */
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node);
+ProgramValue program_add_segments(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_insertion(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_reversal(ProgramBuilder *at, const GraphNode *node);
 

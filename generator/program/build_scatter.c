@@ -162,6 +162,14 @@ static const Combination combinations[] = {{"add", REDUCTION_SUM, ONNX_Add},
                                            {"max", REDUCTION_MAX, ONNX_Max},
                                            {"min", REDUCTION_MIN, ONNX_Min}};
 
+static const Combination *combination_of(const GraphNode *node)
+{
+  const GraphAttribute *reduction = graph_attribute_find(node, "reduction");
+  for (unsigned i = 0; reduction && i < G_N_ELEMENTS(combinations); i++)
+    if (!strcmp(combinations[i].name, reduction->text)) return &combinations[i];
+  return NULL;
+}
+
 static double identity_of(ProgramReduction reduction)
 {
   return reduction == REDUCTION_MAX   ? -INFINITY
@@ -169,11 +177,19 @@ static double identity_of(ProgramReduction reduction)
                                       : reduction == REDUCTION_PROD;
 }
 
+static ProgramValue combine(Scatter *scatter, ProgramValue data, ProgramValue update,
+                            const Combination *combination)
+{
+  NumberType type = scatter->data->type, compute = program_compute(type);
+  update = reduce(scatter, combination->reduction, compute, update);
+  return map(scatter, combination->op, type, compute, data, update, none);
+}
+
 /* What is not the point's is outside of the updates: nothing is loaded. */
 static ProgramValue combined_updates(Scatter *scatter, ProgramValue data, const Combination *combination)
 {
   ProgramBuilder *at = scatter->at;
-  NumberType type = scatter->data->type, compute = program_compute(type);
+  NumberType type = scatter->data->type;
   bool sums = combination->reduction == REDUCTION_SUM || combination->reduction == REDUCTION_PROD;
   bool floats = number_class(type) == NUMBER_FLOAT, apart = scatter->updates->rank > 0;
   double identity = floats || sums ? identity_of(combination->reduction) : 0;
@@ -187,8 +203,7 @@ static ProgramValue combined_updates(Scatter *scatter, ProgramValue data, const 
     update = choose(scatter, type, scatter->hits, update, data);
   else if (!apart)
     update = choose(scatter, type, scatter->hits, update, program_immediate(identity, type));
-  update = reduce(scatter, combination->reduction, compute, update);
-  return map(scatter, combination->op, type, compute, data, update, none);
+  return combine(scatter, data, update, combination);
 }
 
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node)
@@ -198,16 +213,49 @@ ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node)
                      .data = node->inputs[0],
                      .indices = node->inputs[1],
                      .updates = node->inputs[2]};
-  const GraphAttribute *reduction = graph_attribute_find(node, "reduction");
+  const Combination *combination = combination_of(node);
   ProgramValue data = program_operand(at, node, scatter.data);
   if (node->op->id == ONNX_ScatterND)
     open_lists(&scatter);
   else
     open_elements(&scatter);
-  for (unsigned i = 0; reduction && i < G_N_ELEMENTS(combinations); i++)
-    if (!strcmp(combinations[i].name, reduction->text))
-      return combined_updates(&scatter, data, &combinations[i]);
-  return last_update(&scatter, data);
+  return combination ? combined_updates(&scatter, data, combination) : last_update(&scatter, data);
+}
+
+/* ---- ReduceSegments: updates in the order of their parts ---- */
+
+static ProgramValue end_of(const Scatter *scatter, int64_t before)
+{
+  Arena *arena = scatter->at->program->arena;
+  const Symbolic *place = symbolic_sub(arena, point_along(scatter, 0), symbolic_constant(arena, before));
+  ProgramAccess access = {.tensor = scatter->node->inputs[3],
+                          .at = {{place, PROGRAM_NONE}},
+                          .outside = before ? OUTSIDE_FILL : OUTSIDE_NEVER};
+  return program_add_read(scatter->at, scatter->node, access);
+}
+
+ProgramValue program_add_segments(ProgramBuilder *at, const GraphNode *node)
+{
+  Scatter scatter = {.at = at,
+                     .node = node,
+                     .data = node->inputs[0],
+                     .indices = node->inputs[1],
+                     .updates = node->inputs[2]};
+  ProgramValue data = program_operand(at, node, scatter.data);
+  ProgramValue end = end_of(&scatter, 0), begin = end_of(&scatter, 1);
+  ProgramValue length = map(&scatter, ONNX_Sub, NUMBER_S32, NUMBER_S32, end, begin, none);
+  int walked = add_walk(&scatter, 0, scatter.indices->shape[0]);
+  at->program->axes[walked].length = (int)length.node;
+  ProgramAccess access = {.tensor = scatter.indices,
+                          .at = {{symbol_of(&scatter, walked), (int)begin.node}},
+                          .outside = OUTSIDE_FILL,
+                          .fill = NOWHERE};
+  ProgramValue place = program_add_read(at, node, access);
+  access = (ProgramAccess){
+      .tensor = scatter.updates, .at = {program_index_of(at, place)}, .outside = OUTSIDE_FILL};
+  for (unsigned d = 1; d < scatter.data->rank; d++)
+    access.at[d] = (ProgramIndex){point_along(&scatter, d), PROGRAM_NONE};
+  return combine(&scatter, data, program_add_read(at, node, access), combination_of(node));
 }
 
 /* ---- TensorScatter: a part along one axis that begins where each batch says ---- */

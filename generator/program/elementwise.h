@@ -26,6 +26,7 @@ typedef struct ElementWalk {
   unsigned at;   /* its node */
   const GraphNode *node;
   FusedOperand source, place; /* place: of ARG_MAX and ARG_MIN */
+  FusedOperand length;        /* how many indices of its one axis the point has; ABSENT: all */
   NumberType compute;
   unsigned first; /* its first result's OPERAND_REDUCED index */
 } ElementWalk;
@@ -54,6 +55,8 @@ static inline const Elementwise *elementwise_of(const FusedOperator *op)
 {
   return op->binding;
 }
+/* The node that loads how many indices one of these axes has, or PROGRAM_NONE. */
+int elementwise_length(const Program *program, uint32_t axes);
 /* NULL: strides tell where the input lies. */
 const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input);
 /* The same of an output. */

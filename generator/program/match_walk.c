@@ -25,6 +25,29 @@ static const char *refuse_walk(const Program *program, unsigned i)
   return NULL;
 }
 
+int elementwise_length(const Program *program, uint32_t axes)
+{
+  for (unsigned i = 0; i < program->n_axes; i++)
+    if (axes >> i & 1 && program->axes[i].length != PROGRAM_NONE) return program->axes[i].length;
+  return PROGRAM_NONE;
+}
+
+/* Elements of points that have unlike numbers of them are walked along one axis. */
+static const char *refuse_lengths(const Program *program, uint32_t walked)
+{
+  for (unsigned i = 0; i < program->n_axes; i++)
+    if (program->axes[i].length != PROGRAM_NONE && !(walked >> i & 1))
+      return "an axis that is not walked along has a length that is loaded";
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    int length = node->kind == NODE_REDUCE ? elementwise_length(program, node->axes) : PROGRAM_NONE;
+    if (length == PROGRAM_NONE) continue;
+    if (node->axes & (node->axes - 1)) return "a length among several axes";
+    if (program->varies[length] & walked) return "a length that changes within a loop";
+  }
+  return NULL;
+}
+
 /* Axes that are walked along; *why: a reduction that is not walked through. */
 static uint32_t find_walks(Binding *binding)
 {
@@ -69,6 +92,11 @@ static bool bind_walks(Binding *binding, Elementwise *points)
                         .first = binding->anchors[i][0].index};
     if (!bind_operand(binding, node->operands[0], false, &walk.source)) return false;
     if (node->n_operands > 1 && !bind_operand(binding, node->operands[1], false, &walk.place)) return false;
+    int counted = elementwise_length(program, node->axes);
+    ProgramValue length = {.kind = VALUE_ABSENT};
+    if (counted != PROGRAM_NONE)
+      length = (ProgramValue){VALUE_NODE, (unsigned)counted, 0, 0, program->nodes[counted].type};
+    if (!bind_operand(binding, length, false, &walk.length)) return false;
     points->walks[points->n_walks++] = walk;
   }
   return true;
@@ -83,6 +111,8 @@ static bool bind(Binding *binding)
   binding->walked = find_walks(binding);
   if (binding->why) return false;
   binding->near = true;
+  binding->why = refuse_lengths(program, binding->walked);
+  if (binding->why) return false;
   anchor_walks(binding);
   Elementwise *points;
   if (!bind_lists(binding) || !bind_points(binding, &points) || !bind_walks(binding, points)) return false;
@@ -105,7 +135,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_walk(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {.points = true};
+  Binding binding = {.points = true, .lengths = true};
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.near ? binding.why : NULL; /* few programs walk */
   bind_close(&binding);
@@ -125,6 +155,7 @@ void visit_walk(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->number(walk->compute, visitor->data);
     visitor->operand(&walk->source, visitor->data);
     visitor->operand(&walk->place, visitor->data);
+    visitor->operand(&walk->length, visitor->data);
     for (unsigned axis = 0; axis < op->program->n_axes; axis++)
       if (walk->axes >> axis & 1) visitor->expression(op->program->axes[axis].extent, visitor->data);
   }
@@ -143,6 +174,10 @@ void describe_walk(const FusedOperator *op, GString *text)
       if (!(walk->axes >> axis & 1)) continue;
       g_string_append_printf(text, " along %s", along->name);
       fused_put_value(text, "of", along->extent);
+    }
+    if (walk->length.kind != OPERAND_ABSENT) {
+      g_string_append(text, ", the first ");
+      fused_put_operand(text, op, &walk->length);
     }
     g_string_append_printf(text, " in %s\n", number_name(walk->compute));
   }

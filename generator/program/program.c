@@ -152,6 +152,16 @@ static void mark_in_front(Program *program)
   }
 }
 
+/* How many indices of these axes there are varies too. */
+static uint32_t varies_by_lengths(const Program *program, uint32_t along)
+{
+  uint32_t axes = 0;
+  for (unsigned i = 0; i < program->n_axes; i++)
+    if (along >> i & 1 && program->axes[i].length != PROGRAM_NONE)
+      axes |= program->varies[program->axes[i].length];
+  return axes;
+}
+
 void program_settle(Program *program)
 {
   mark_in_front(program);
@@ -165,7 +175,7 @@ void program_settle(Program *program)
     case NODE_READ:
     case NODE_WRITE: axes |= varies_by_access(program, &node->access); break;
     case NODE_INDEX: axes |= program_axes_in(program, node->index); break;
-    case NODE_REDUCE: axes &= ~node->axes; break;
+    case NODE_REDUCE: axes = (axes | varies_by_lengths(program, node->axes)) & ~node->axes; break;
     case NODE_SCAN: /* each place follows from all tallies */
       axes = node->reduction == REDUCTION_PLACES ? node->axes : axes | node->axes;
       break;

@@ -183,6 +183,9 @@ def inputs_of(graph, row, type_, n, largest):
         return [[x, graph.tensor(index, [16, 8]), graph.tensor(type_, [16, 8])] for index in ("s32", "s64")]
     if op == "ScatterND":
         return [[x, graph.tensor("s64", [5, 1]), graph.tensor(type_, [5, 64])]]
+    if op == "ReduceSegments":
+        list_of = lambda n: graph.tensor("s32", [n])
+        return [[x, list_of(5), graph.tensor(type_, [5, SHAPE[-1]]), list_of(SHAPE[0])]]
     if op == "GatherND":
         return [[x, graph.tensor("s64", [5, 2])]]
     if op == "TensorScatter":

@@ -34,6 +34,7 @@ bool expand_function(Inference *inference)
 {
   Expansion at = {inference,         inference->node, inference->builder->expanded->len,
                   g_ptr_array_new(), false,           inference->node->loop};
+  graph_note_indices(inference->node);
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
     if (functions[i].op == at.node->op->id) {
       functions[i].write(&at);

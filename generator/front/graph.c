@@ -112,7 +112,7 @@ bool graph_is_transposed(const GraphNode *product, unsigned operand)
 static int64_t indexed_by(const GraphNode *node, const GraphTensor *tensor)
 {
   const GraphTensor *data = node->inputs[0];
-  int64_t n = 0, least = 0;
+  int64_t n = 0, least = 0, told = GRAPH_MAX_RANK;
   if (node->op->id == ONNX_AppendRows && node->inputs[APPEND_PLACES] == tensor) /* as of TensorScatter */
     return symbolic_is_constant(node->inputs[APPEND_CACHE]->shape[__builtin_ctz(node->axes)], &n) ? n : 0;
   if (node->n_inputs < 2 || (node->inputs[1] != tensor && node->op->id != ONNX_TensorScatter)) return 0;
@@ -125,22 +125,33 @@ static int64_t indexed_by(const GraphNode *node, const GraphTensor *tensor)
   case ONNX_Scatter:
   case ONNX_ScatterElements:
   case ONNX_ReverseSequence: symbolic_is_constant(data->shape[__builtin_ctz(node->axes)], &n); return n;
+  case ONNX_ScatterND: symbolic_is_constant(tensor->shape[tensor->rank - 1], &told); G_GNUC_FALLTHROUGH;
   case ONNX_GatherND:
-  case ONNX_ScatterND:
-    for (unsigned d = 0; d < data->rank; d++) /* batches stand in front: bound by all that may be meant */
+    for (unsigned d = 0; d < MIN(data->rank, told);
+         d++) /* batches stand in front: bound by all that may be meant */
       if (symbolic_is_constant(data->shape[d], &n) && n > 0 && (!least || n < least)) least = n;
     return least;
   default: return 0;
   }
 }
 
+void graph_note_indices(const GraphNode *node)
+{
+  for (unsigned i = 1; i < node->n_inputs; i++) {
+    GraphTensor *input = node->inputs[i];
+    int64_t n = input ? indexed_by(node, input) : 0;
+    if (n > 0 && (!input->indexed || n < input->indexed)) input->indexed = n;
+  }
+}
+
 int64_t graph_indexed_elements(const GraphTensor *tensor)
 {
-  int64_t least = 0;
+  int64_t least = tensor->indexed;
   for (unsigned i = 0; i < tensor->n_consumers; i++) {
     const GraphNode *node = tensor->consumers[i];
     int64_t n = indexed_by(node, tensor);
-    if (!n && node->op->class_ == OPERATOR_VIEW && node->inputs[0] == tensor && node->outputs[0])
+    bool same = node->op->class_ == OPERATOR_VIEW || node->op->id == ONNX_Cast;
+    if (!n && same && node->inputs[0] == tensor && node->outputs[0])
       n = graph_indexed_elements(node->outputs[0]);
     if (n > 0 && (!least || n < least)) least = n;
   }

@@ -64,6 +64,7 @@ typedef struct GraphTensor {
   /* Integers that are known while the graph is read, of a constant or computed from shapes: n_elements expressions; NULL: they
    * are not, or too many. */
   const Symbolic *const *values;
+  int64_t indexed;   /* elements that it holds indices of for functions, whose nodes are gone; 0: for none */
   bool offered;      /* known by a GraphOffer only, or computed from such: for those who must know */
   const void *data;  /* CONSTANT written in the description: row-major, as in memory; else NULL */
   size_t n_elements; /* CONSTANT: its shape is known */
@@ -196,6 +197,8 @@ bool graph_scalar(const GraphTensor *tensor, double *value);
 /* The fewest elements that some Gather or GatherElements takes by the tensor's values, or by what it looks like elsewhere; 0:
  * none does, or their number is not known. */
 int64_t graph_indexed_elements(const GraphTensor *tensor);
+/* Remembers them for the inputs of a node that a function's body takes the place of. */
+void graph_note_indices(const GraphNode *node);
 /* Elements lie row by row, side by side. */
 bool graph_is_row_major(const GraphTensor *tensor);
 /* Do rows and columns of a product's operand change places? */

@@ -2,8 +2,8 @@
  *
  *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
- *         pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_rescales  combine_blocks  combine_streams
- *         reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
+ *         pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_maxima  skip_rescales  combine_blocks
+ *         combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
  *         widen_accesses  hoist_loads  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
@@ -46,6 +46,8 @@ static const IrPass passes[] = {
      "groups are closed, waited for and fenced; slots released behind the wait"},
     {"split_loops", IR_STAGED, IR_STAGED, true, pass_split_loops,
      "iterations in which a mask is known run in loops of their own, without it"},
+    {"skip_maxima", IR_STAGED, IR_STAGED, true, pass_skip_maxima,
+     "a softmax's maxima are looked for where sums of its weights say that one has risen"},
     {"skip_rescales", IR_STAGED, IR_STAGED, true, pass_skip_rescales,
      "sums that a row's number rescales are left alone where all of a warp's are 1"},
     {"combine_blocks", IR_STAGED, IR_STAGED, false, pass_combine_blocks,

@@ -36,11 +36,21 @@ static bool is_in_loop(const IrOp *op)
   return false;
 }
 
+/* It stands in an `if` of skip_maxima already, in which some row's number is another than 1. */
+static bool is_guarded(const IrOp *op)
+{
+  const IrOp *owner = op->parent->owner;
+  const IrExpr *condition = owner->code == OP_IF ? owner->operands[0] : NULL;
+  return condition && condition->kind == EXPR_VALUE && condition->value->def &&
+         condition->value->def->code == OP_SOME;
+}
+
 /* sum * row, which goes back to the sum and nowhere else. */
 static void note_rescaling(IrOp *op, void *data)
 {
   Role *role = data;
-  if (op->code != OP_MUL || op->results[0]->type.kind != TYPE_TILE || !is_in_loop(op)) return;
+  if (op->code != OP_MUL || op->results[0]->type.kind != TYPE_TILE || !is_in_loop(op) || is_guarded(op))
+    return;
   if (!is_value_of_tile(op->operands[0]) || !is_value_of_tile(op->operands[1])) return;
   const IrValue *sum = op->operands[0]->value, *row = op->operands[1]->value;
   if (!g_hash_table_contains(role->sums, sum) || ir_tile_elements(&row->type) >= ir_tile_elements(&sum->type))

@@ -155,6 +155,11 @@ static void test_fuse_exponents(void **state)
   check_pass("fuse_exponents");
 }
 
+static void test_skip_maxima(void **state)
+{
+  check_pass("skip_maxima");
+}
+
 static void test_skip_rescales(void **state)
 {
   check_pass("skip_rescales");
@@ -268,43 +273,25 @@ static void test_lower(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose_mechanisms),
-      cmocka_unit_test(test_choose_layouts),
-      cmocka_unit_test(test_split_roles),
-      cmocka_unit_test(test_split_instances),
-      cmocka_unit_test(test_load_operands),
-      cmocka_unit_test(test_overlap_launches),
-      cmocka_unit_test(test_derive_waits),
-      cmocka_unit_test(test_overlap_sums),
-      cmocka_unit_test(test_pipeline_fragments),
-      cmocka_unit_test(test_overlap_tiles),
-      cmocka_unit_test(test_combine_blocks),
-      cmocka_unit_test(test_combine_streams),
-      cmocka_unit_test(test_place_rows),
-      cmocka_unit_test(test_divide_reductions),
-      cmocka_unit_test(test_reduce_clusters),
-      cmocka_unit_test(test_overlap_products),
-      cmocka_unit_test(test_write_pipelines),
-      cmocka_unit_test(test_split_loops),
-      cmocka_unit_test(test_fuse_exponents),
-      cmocka_unit_test(test_defer_sums),
-      cmocka_unit_test(test_skip_rescales),
-      cmocka_unit_test(test_stage_stores),
-      cmocka_unit_test(test_defer_stores),
-      cmocka_unit_test(test_write_tile_pipelines),
-      cmocka_unit_test(test_widen_accesses),
-      cmocka_unit_test(test_hoist_loads),
-      cmocka_unit_test(test_allocate_resources),
-      cmocka_unit_test(test_budget_registers),
-      cmocka_unit_test(test_lower),
-      cmocka_unit_test(test_induce_addresses),
-      cmocka_unit_test(test_fold_constants),
-      cmocka_unit_test(test_remove_dead_code),
-      cmocka_unit_test(test_shorten_live_ranges),
-      cmocka_unit_test(test_pace_results),
-      cmocka_unit_test(test_clip_copies),
-      cmocka_unit_test(test_spread_loads),
-      cmocka_unit_test(test_derive_barriers),
+      cmocka_unit_test(test_choose_mechanisms),    cmocka_unit_test(test_choose_layouts),
+      cmocka_unit_test(test_split_roles),          cmocka_unit_test(test_split_instances),
+      cmocka_unit_test(test_load_operands),        cmocka_unit_test(test_overlap_launches),
+      cmocka_unit_test(test_derive_waits),         cmocka_unit_test(test_overlap_sums),
+      cmocka_unit_test(test_pipeline_fragments),   cmocka_unit_test(test_overlap_tiles),
+      cmocka_unit_test(test_combine_blocks),       cmocka_unit_test(test_combine_streams),
+      cmocka_unit_test(test_place_rows),           cmocka_unit_test(test_divide_reductions),
+      cmocka_unit_test(test_reduce_clusters),      cmocka_unit_test(test_overlap_products),
+      cmocka_unit_test(test_write_pipelines),      cmocka_unit_test(test_split_loops),
+      cmocka_unit_test(test_fuse_exponents),       cmocka_unit_test(test_defer_sums),
+      cmocka_unit_test(test_skip_maxima),          cmocka_unit_test(test_skip_rescales),
+      cmocka_unit_test(test_stage_stores),         cmocka_unit_test(test_defer_stores),
+      cmocka_unit_test(test_write_tile_pipelines), cmocka_unit_test(test_widen_accesses),
+      cmocka_unit_test(test_hoist_loads),          cmocka_unit_test(test_allocate_resources),
+      cmocka_unit_test(test_budget_registers),     cmocka_unit_test(test_lower),
+      cmocka_unit_test(test_induce_addresses),     cmocka_unit_test(test_fold_constants),
+      cmocka_unit_test(test_remove_dead_code),     cmocka_unit_test(test_shorten_live_ranges),
+      cmocka_unit_test(test_pace_results),         cmocka_unit_test(test_clip_copies),
+      cmocka_unit_test(test_spread_loads),         cmocka_unit_test(test_derive_barriers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

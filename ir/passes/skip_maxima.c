@@ -1,0 +1,275 @@
+/* skip_maxima: the maxima of an online softmax are looked for only where a sum of weights says that one has risen.
+ *
+ * needs  STAGED, exponents fused, sums of rows deferred, waits derived, loops split
+ * gives  in loops of roles whose products are asynchronous: weights are exponentials of what scores lie above the maxima so far; where one of
+ *        the sums of them that a warp's lanes have exceeds the factor at which maxima follow, an `if` computes maxima, weights, sums and
+ *        the rescaling as they stood there
+ * breaks nothing: no weight exceeds a sum that it is part of, so without the `if` no maximum would have followed. In it maxima follow whatever
+ *        rise there is, or the same sums would exceed the factor again; sums and products are relative to them, so results are the same but for rounding
+ *
+ * Scores stay in registers until the sums are there; so they have to be products as they are. What is saved is a comparison an element, the exchange between lanes, and that
+ * exponentials wait for both. */
+#include "ir/mechanism.h"
+#include "ir/pass.h"
+#include <math.h>
+
+typedef struct {
+  IrRegion *scope;            /* the role's body */
+  IrOp *high;                 /* the rows' maxima of scores */
+  IrOp *rise, *climb, *far;   /* how far they lie above those so far, in powers of two; whether too far */
+  IrOp *pick, *keep;          /* what is subtracted then, and what sets the variable to it */
+  IrOp *fell, *fall, *shrink; /* what is left of sums so far */
+  IrOp *total, *set;          /* the rows' sum, and what sets it */
+  const IrValue *peak;        /* the variable: maxima so far */
+  double factor;              /* at which they follow */
+  GPtrArray *slice;           /* IrOp*: what of the body depends on the maxima, in its order */
+} Softmax;
+
+static bool is_value(const IrExpr *expr, const IrValue *value)
+{
+  return expr->kind == EXPR_VALUE && expr->value == value;
+}
+
+/* `8 * 1.0`, as templates make a number of a parameter. */
+static bool read_number(const IrExpr *expr, double *number)
+{
+  if (expr->kind == EXPR_FLOAT) *number = expr->number;
+  if (expr->kind == EXPR_INT) *number = (double)expr->integer;
+  if (expr->kind != EXPR_BINARY) return expr->kind == EXPR_FLOAT || expr->kind == EXPR_INT;
+  double left, right;
+  if (expr->operator_ != OPERATOR_MUL || !read_number(expr->items[0], &left) ||
+      !read_number(expr->items[1], &right))
+    return false;
+  *number = left * right;
+  return true;
+}
+
+/* What defines the operand, if it is an operation of that kind in the same region whose result `user` alone reads. */
+static IrOp *only_source(const Softmax *softmax, const IrOp *user, unsigned operand, IrOpcode code)
+{
+  const IrExpr *expr = user->operands[operand];
+  IrOp *op = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  bool only = op && op->code == code && op->parent == user->parent &&
+              ir_region_count_uses(softmax->scope, expr->value, NULL) == 1;
+  return only ? op : NULL;
+}
+
+/* What alone reads the op's result, if it is an operation of that kind in the same region. */
+static IrOp *only_user(const Softmax *softmax, const IrOp *op, IrOpcode code)
+{
+  IrOp *user;
+  bool only = op && ir_region_count_uses(softmax->scope, op->results[0], &user) == 1 && user->code == code &&
+              user->parent == op->parent;
+  return only ? user : NULL;
+}
+
+static IrOp *find_user(const IrOp *op, IrOpcode code)
+{
+  for (IrOp *user = op->next; user; user = user->next)
+    if (user->code == code && ir_op_uses(user, op->results[0])) return user;
+  return NULL;
+}
+
+/* pick = select (high - peak) c > lag, high, peak; peak <- pick */
+static bool match_maxima(Softmax *softmax)
+{
+  const IrValue *high = softmax->high->results[0];
+  IrOp *pick = softmax->pick = find_user(softmax->high, OP_SELECT);
+  if (!pick || !is_value(pick->operands[1], high) || pick->operands[2]->kind != EXPR_VALUE ||
+      !pick->operands[2]->value->variable)
+    return false;
+  softmax->peak = pick->operands[2]->value;
+  softmax->far = only_source(softmax, pick, 0, OP_GT);
+  softmax->climb = softmax->far ? only_source(softmax, softmax->far, 0, OP_MUL) : NULL;
+  softmax->rise = softmax->climb ? only_source(softmax, softmax->climb, 0, OP_SUB) : NULL;
+  softmax->keep = find_user(pick, OP_SET);
+  double lag;
+  if (!softmax->rise || !softmax->keep || !read_number(softmax->far->operands[1], &lag)) return false;
+  softmax->factor = exp2(lag);
+  return is_value(softmax->rise->operands[0], high) && is_value(softmax->rise->operands[1], softmax->peak) &&
+         is_value(softmax->keep->operands[0], softmax->peak) &&
+         ir_region_count_uses(softmax->scope, high, NULL) == 2;
+}
+
+static bool is_factor(const IrExpr *expr, double factor)
+{
+  return expr->kind == EXPR_FLOAT && expr->number == factor;
+}
+
+/* weights = exp2(scores c - pick c); shrink = exp2((peak - pick) c); sum <- sum shrink + part */
+static bool match_weights(Softmax *softmax)
+{
+  const IrOp *pick = softmax->pick;
+  IrOp *base = find_user(pick, OP_MUL), *fell = softmax->fell = find_user(pick, OP_SUB);
+  if (!base || !fell || ir_region_count_uses(softmax->scope, pick->results[0], NULL) != 3 ||
+      softmax->climb->operands[1]->kind != EXPR_FLOAT)
+    return false;
+  double factor = softmax->climb->operands[1]->number;
+  const IrOp *above = only_user(softmax, base, OP_FMA);
+  softmax->fall = only_user(softmax, fell, OP_MUL);
+  softmax->shrink = only_user(softmax, softmax->fall, OP_EXP2);
+  if (!softmax->shrink || !only_user(softmax, above, OP_EXP2)) return false;
+  IrOp *total = softmax->total = find_user(softmax->shrink, OP_FMA);
+  softmax->set = only_user(softmax, total, OP_SET);
+  return factor > 0 && is_factor(base->operands[1], -factor) && is_factor(above->operands[1], factor) &&
+         is_factor(softmax->fall->operands[1], factor) &&
+         is_value(above->operands[0], softmax->high->operands[0]->value) &&
+         is_value(fell->operands[0], softmax->peak) && softmax->set &&
+         is_value(total->operands[1], softmax->shrink->results[0]) &&
+         total->operands[2]->kind == EXPR_VALUE &&
+         is_value(softmax->set->operands[0], total->operands[0]->value);
+}
+
+/* A sum of products times `shrink`, which goes back to it. */
+static bool is_rescaling(const Softmax *softmax, const IrOp *op)
+{
+  if (op->code != OP_MUL || !is_value(op->operands[1], softmax->shrink->results[0])) return false;
+  const IrOp *set = only_user(softmax, op, OP_SET);
+  return set && op->operands[0]->kind == EXPR_VALUE && is_value(set->operands[0], op->operands[0]->value);
+}
+
+/* All that depends on the maxima computes or sets variables, and only rescalings and the rows' sum read `shrink`. */
+static bool find_slice(Softmax *softmax)
+{
+  g_ptr_array_add(softmax->slice, softmax->high);
+  for (IrOp *op = softmax->high->next; op; op = op->next) {
+    bool depends = false;
+    for (unsigned i = 0; i < softmax->slice->len && !depends; i++) {
+      const IrOp *source = softmax->slice->pdata[i];
+      depends = source->n_results && ir_op_uses(op, source->results[0]);
+    }
+    if (!depends) continue;
+    if (!ir_op_is_elementwise(op->code) && op->code != OP_CONVERT && op->code != OP_SET) return false;
+    if (op != softmax->total && ir_op_uses(op, softmax->shrink->results[0]) && !is_rescaling(softmax, op))
+      return false;
+    g_ptr_array_add(softmax->slice, op);
+  }
+  return true;
+}
+
+/* The products as they are: what computes scores of them, a mask say, needs registers that the scores then keep. */
+static bool is_product(const Softmax *softmax, const IrExpr *scores)
+{
+  const IrOp *def = scores->kind == EXPR_VALUE ? scores->value->def : NULL;
+  const IrExpr *product = def && def->code == OP_VAR && def->n_operands ? def->operands[0] : NULL;
+  if (!product || product->kind != EXPR_VALUE) return false;
+  bool multiplied = false;
+  for (const IrOp *op = softmax->high; op && !multiplied; op = op->previous)
+    multiplied = op->code == OP_MMA && is_value(op->operands[0], product->value);
+  for (const IrOp *op = softmax->high; op; op = op->next)
+    if (ir_op_effects(op->code) & EFFECT_UPDATE && is_value(op->operands[0], scores->value)) return false;
+  return multiplied;
+}
+
+static bool match(Softmax *softmax)
+{
+  const IrOp *high = softmax->high;
+  if (!high->parent->owner || high->parent->owner->code != OP_FOR || high->n_operands != 1 ||
+      !ir_attribute_is(high, ATTR_WITH, "max") || !is_product(softmax, high->operands[0]) ||
+      !match_maxima(softmax) || !match_weights(softmax))
+    return false;
+  /* A sum of so many weights that were of about 1 would exceed the factor. */
+  int64_t together = ir_tile_elements(&high->operands[0]->value->type) /
+                     ir_tile_elements(&softmax->total->operands[2]->value->type);
+  return softmax->factor > (double)together && find_slice(softmax);
+}
+
+/* Does it only say what maxima have become, or rescale what they were subtracted from? Where none has risen there is nothing to do. */
+static bool is_of_risen(const Softmax *softmax, const IrOp *op)
+{
+  const IrOp *of[] = {softmax->high,   softmax->rise,  softmax->climb, softmax->far,
+                      softmax->pick,   softmax->keep,  softmax->fell,  softmax->fall,
+                      softmax->shrink, softmax->total, softmax->set};
+  for (unsigned i = 0; i < G_N_ELEMENTS(of); i++)
+    if (op == of[i]) return true;
+  const IrExpr *last = op->n_operands ? op->operands[op->n_operands - 1] : NULL;
+  return is_rescaling(softmax, op) || (op->code == OP_SET && last->kind == EXPR_VALUE && last->value->def &&
+                                       is_rescaling(softmax, last->value->def));
+}
+
+/* What stands in the `if`: maxima follow, sums are relative to them. `part`: the variable that has what is added to the rows' sum. */
+static void follow(const Softmax *softmax, IrRegion *inside, IrExpr *part)
+{
+  IrModule *module = inside->function->module;
+  for (unsigned i = 0; i < softmax->slice->len; i++)
+    ir_op_move(softmax->slice->pdata[i], inside, NULL);
+  IrOp *pick = softmax->pick, *total = softmax->total;
+  IrBuilder builder = ir_builder_before(pick);
+  builder.mark = pick->mark;
+  IrExpr *higher =
+      ir_emit_value(&builder, OP_MAX, pick->results[0]->type, pick->results[0]->name, 2,
+                    ir_value(module, (IrValue *)softmax->peak), ir_value(module, softmax->high->results[0]));
+  ir_replace_uses(softmax->scope, pick->results[0], higher);
+  builder = ir_builder_before(total);
+  builder.mark = total->mark;
+  softmax->set->operands[1] =
+      ir_emit_value(&builder, OP_MUL, total->results[0]->type, total->results[0]->name, 2, total->operands[0],
+                    total->operands[1]);
+  ir_emit(&builder, OP_SET, 2, part, total->operands[2]);
+  IrOp *gone[] = {pick, softmax->far, softmax->climb, softmax->rise, total};
+  for (unsigned i = 0; i < G_N_ELEMENTS(gone); i++)
+    ir_op_remove(gone[i]);
+}
+
+static void guard(Softmax *softmax)
+{
+  IrModule *module = softmax->scope->function->module;
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  g_hash_table_insert(map, softmax->pick->results[0], ir_value(module, (IrValue *)softmax->peak));
+  IrExpr *carried = softmax->total->operands[0], *any = NULL, *part = NULL;
+  for (unsigned i = 0; i < softmax->slice->len; i++) {
+    IrOp *op = softmax->slice->pdata[i];
+    IrBuilder builder = ir_builder_before(op);
+    builder.mark = op->mark;
+    if (op == softmax->total) {
+      part = g_hash_table_lookup(map, op->operands[2]->value);
+      IrType truth = part->value->type;
+      truth.element = NUMBER_BOOL;
+      IrExpr *risen =
+          ir_emit_value(&builder, OP_GT, truth, "risen", 2, part, ir_float(module, softmax->factor));
+      any = ir_emit_value(&builder, OP_SOME, ir_predicate(), "any", 1, risen);
+    }
+    if (!is_of_risen(softmax, op)) ir_op_clone(&builder, op, map);
+  }
+  IrBuilder builder = ir_builder_after(softmax->slice->pdata[softmax->slice->len - 1]);
+  builder.mark = softmax->high->mark;
+  IrOp *variable = ir_emit(&builder, OP_VAR, 1, part);
+  IrValue *added = ir_result(variable, "added", part->value->type);
+  added->variable = true;
+  IrRegion *inside = ir_region_add(ir_emit(&builder, OP_IF, 1, any));
+  IrExpr *next = ir_emit_value(&builder, OP_ADD, carried->value->type, softmax->total->results[0]->name, 2,
+                               carried, ir_value(module, added));
+  ir_emit(&builder, OP_SET, 2, carried, next);
+  follow(softmax, inside, ir_value(module, added));
+}
+
+static void collect(IrOp *op, void *data)
+{
+  if (op->code == OP_REDUCE) g_ptr_array_add(data, op);
+}
+
+static void find_asynchronous(IrOp *op, void *data)
+{
+  *(bool *)data |= op->code == OP_MMA && ir_is_asynchronous_product(op);
+}
+
+bool pass_skip_maxima(IrModule *module, const IrPassContext *context, GError **error)
+{
+  (void)error;
+  IrFunction *kernel = ir_kernel(module);
+  for (IrOp *role = kernel ? kernel->body->first : NULL; role; role = role->next) {
+    bool asynchronous = false;
+    if (role->code == OP_ROLE) ir_region_visit(role->regions[0], find_asynchronous, &asynchronous);
+    if (!asynchronous) continue;
+    g_autoptr(GPtrArray) reductions = g_ptr_array_new();
+    ir_region_visit(role->regions[0], collect, reductions);
+    for (unsigned i = 0; i < reductions->len; i++) {
+      g_autoptr(GPtrArray) slice = g_ptr_array_new();
+      Softmax softmax = {.scope = role->regions[0], .high = reductions->pdata[i], .slice = slice};
+      if (!match(&softmax)) continue;
+      guard(&softmax);
+      ir_remark(context, "maxima: looked for where a lane's sum of weights exceeds %g", softmax.factor);
+    }
+  }
+  return true;
+}

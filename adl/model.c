@@ -77,6 +77,7 @@ static const struct {
     {"row_blocks row_cluster_blocks row_together", 1, 32, false},
     {"lone_rows sums_share row_sums_share", 1, 8, true},
     {"row_sums", 1, 1 << 16, false},
+    {"row_slots", 2, 16, false},
     {"producer_registers", 24, 128, false},
     {"attention_heads attention_many_heads", 1, 64, false},
     {"attention_rows", 128, 65536, false},

@@ -4,6 +4,7 @@
 #include "generator/choose/row_program.h"
 #include "generator/choose/contest.h"
 #include "generator/choose/row.h"
+#include "generator/choose/row_lives.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 #define WORD_BITS    32 /* of a register */
 #define NARROWEST    4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
+#define SUMMING_KEPT 2  /* values of an element that stay in a gradient of a norm at least */
 
 /* How rows stay: the IR's `hold`. */
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
@@ -82,106 +84,6 @@ bool row_program_streams(const FusedOperator *op)
          reduction == REDUCTION_MIN || reduction == REDUCTION_PROD;
 }
 
-/* ---- what is alive at once ---- */
-
-typedef struct {
-  const FusedOperator *op;
-  unsigned *first, *last; /* by input, then by step: phases in which it is wanted */
-} Lives;
-
-static void want(Lives *lives, const FusedOperand *operand, unsigned phase)
-{
-  bool input = operand->kind == OPERAND_INPUT;
-  if (!input && operand->kind != OPERAND_STEP) return;
-  unsigned i = operand->index + (input ? 0 : lives->op->n_inputs);
-  lives->first[i] = MIN(lives->first[i], phase);
-  lives->last[i] = MAX(lives->last[i], phase);
-}
-
-static void find_lives(Lives *lives)
-{
-  const FusedOperator *op = lives->op;
-  const FusedRow *row = row_of(op);
-  for (unsigned i = 0; i < op->n_inputs + op->n_steps; i++)
-    lives->first[i] = G_MAXUINT;
-  for (unsigned i = 0; i < op->n_steps; i++) {
-    lives->first[op->n_inputs + i] = row->step_phases[i];
-    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
-      want(lives, &op->steps[i].operands[j], row->step_phases[i]);
-  }
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    want(lives, &op->outputs[i].value, row->output_phases[i]);
-  for (unsigned i = 0; i < row->n_reductions; i++)
-    want(lives, &row->reductions[i].source, row->reductions[i].phase);
-}
-
-/* How many reductions compute f32 of an input on their way that later phases go on from. */
-static unsigned count_widened(const Lives *lives, unsigned input)
-{
-  const FusedRow *row = row_of(lives->op);
-  unsigned n = 0;
-  for (unsigned i = 0; i < row->n_reductions; i++) {
-    const FusedReduction *reduction = &row->reductions[i];
-    bool keeps = reduction->reduction == REDUCTION_MOMENTS || reduction->reduction == REDUCTION_MAX_SUM;
-    n += keeps && reduction->source.kind == OPERAND_INPUT && reduction->source.index == input;
-  }
-  return n;
-}
-
-static bool lies_along(const Lives *lives, unsigned input)
-{
-  const FusedInput *read = &lives->op->inputs[input];
-  return !read->every && !symbolic_equals(read->strides[lives->op->rank - 1], 0);
-}
-
-/* Bits of each element that stay over the end of a phase. */
-static unsigned bits_kept(const Lives *lives, unsigned phase)
-{
-  const FusedOperator *op = lives->op;
-  unsigned bits = 0;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    if (lies_along(lives, i) && lives->first[i] <= phase && lives->last[i] > phase)
-      bits += MAX(count_widened(lives, i) * WORD_BITS, number_bits(op->inputs[i].tensor->type));
-  for (unsigned i = 0; i < op->n_steps; i++)
-    if (!row_step_is_narrow(op, &op->steps[i]) && row_of(op)->step_phases[i] <= phase &&
-        lives->last[op->n_inputs + i] > phase)
-      bits += MAX(WORD_BITS, number_bits(op->steps[i].compute));
-  return bits;
-}
-
-/* Bits of each element that a phase loads at once: all of the first's tensors; later ones use one after the other, and
- * where `lean` a vector at a time. */
-static unsigned bits_loaded(const Lives *lives, unsigned phase, bool lean)
-{
-  unsigned sum = 0, most = 0;
-  if (lean && phase) return 0;
-  for (unsigned i = 0; i < lives->op->n_inputs; i++) {
-    if (!lies_along(lives, i) || lives->first[i] != phase) continue;
-    unsigned bits = number_bits(lives->op->inputs[i].tensor->type);
-    sum += bits;
-    most = MAX(most, bits);
-  }
-  return phase ? most : sum;
-}
-
-static unsigned bits_alive(const Lives *lives, unsigned phase, bool lean)
-{
-  unsigned before = phase ? MAX(WORD_BITS, bits_kept(lives, phase - 1)) : 0;
-  return MAX(before + bits_loaded(lives, phase, lean), bits_kept(lives, phase));
-}
-
-static unsigned most_bits(const FusedOperator *op, bool lean)
-{
-  g_autofree unsigned *first = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
-  g_autofree unsigned *last = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
-  Lives lives = {op, first, last};
-  unsigned most = WORD_BITS;
-  find_lives(&lives);
-  for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
-    most = MAX(most, bits_alive(&lives, phase, lean));
-  return most + row_of(op)->n_sums * WORD_BITS;
-}
-
 /* ---- threads ---- */
 
 /* Do threads keep so many elements each, where so many blocks share an SM? */
@@ -249,7 +151,7 @@ static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector
     for (unsigned elements = vector; elements; elements /= 2) {
       RowTile next;
       if (elements < vector && elements * widest_bytes(op) < VECTOR_BYTES) break;
-      unsigned bits = most_bits(op, lean) + (row_of(op)->group ? WORD_BITS : 0);
+      unsigned bits = row_most_bits(op, lean) + (row_of(op)->group ? WORD_BITS : 0);
       if (!fit_long(problem, bits, longest, elements, &next)) continue;
       if (!found || next.cols < fit->cols) *fit = next;
       found = true;
@@ -274,8 +176,8 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
   const FusedOperator *op = problem->op;
   if (longest > model->longest_row) return "its rows may be longer than a block's registers";
   unsigned bits =
-      most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0);   /* and what groups have, for each */
-  bool shares = longest <= model->short_row && !row_of(op)->n_sums; /* a block with other rows */
+      row_most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0); /* and what groups have, for each */
+  bool shares = longest <= model->short_row && !row_of(op)->n_sums;   /* a block with other rows */
   bool fits = shares ? fit_short(problem, bits, longest, fit) : fit_longest(problem, longest, vector, fit);
   return fits ? NULL
               : arena_printf(problem->arena,
@@ -284,12 +186,13 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
 }
 
 /* Neighbouring rows lie side by side: threads read them together, a chunk of their elements at a time in each phase. Several
- * reductions of such rows, of which nothing else comes out, are divided among more blocks one by one. */
+ * reductions of one tensor's rows, of which nothing else comes out, are divided among more blocks one by one; those of a tensor each are
+ * sums of columns that one kernel has left in parts. */
 static bool lies_across(const FusedOperator *op)
 {
   const FusedRow *row = row_of(op);
-  return !row->group && !row->n_sums && (!row->reduction || row->n_reductions == 1) &&
-         choose_rows_lie_across(op);
+  bool alone = row->n_reductions == 1 || row->n_reductions == op->n_inputs;
+  return !row->group && !row->n_sums && (!row->reduction || alone) && choose_rows_lie_across(op);
 }
 
 /* ---- variants ---- */
@@ -448,25 +351,6 @@ const char *row_program_refuse(const Problem *problem)
 
 /* ---- softmax and norms, of which is known what they take ---- */
 
-/* How many values of each element are kept at once at most, behind a phase for later ones; what phases read is not. */
-static unsigned count_kept(const FusedOperator *op)
-{
-  const FusedRow *row = row_of(op);
-  g_autofree unsigned *first = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
-  g_autofree unsigned *last = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
-  Lives lives = {op, first, last};
-  unsigned most = 0;
-  find_lives(&lives);
-  for (unsigned phase = 0; phase + 1 < row->n_phases; phase++) {
-    unsigned n = 0;
-    for (unsigned i = 0; i < op->n_steps; i++)
-      n += !row_step_is_narrow(op, &op->steps[i]) && row->step_phases[i] <= phase &&
-           lives.last[op->n_inputs + i] > phase;
-    most = MAX(most, n);
-  }
-  return most;
-}
-
 /* Reductions, and results behind all of them that need one value of each element. */
 static bool is_measured(const Problem *problem)
 {
@@ -475,7 +359,7 @@ static bool is_measured(const Problem *problem)
   if (row->reduction || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!row->output_phases[i]) return false;
-  return count_kept(op) <= 1;
+  return row_count_kept(op) <= 1;
 }
 
 static bool has_moments(const FusedOperator *op)
@@ -602,22 +486,59 @@ static void offer_registers(const Problem *problem)
   trial_offer(problem, "row", values);
 }
 
+/* Blocks that take sums of columns, as many as an SM has registers for: of each element these, what stays over a phase, and what is
+ * loaded. */
+static unsigned summing_blocks(const Problem *problem, const RowTile *fit, bool aligned)
+{
+  const FusedOperator *op = problem->op;
+  const CostModel *model = problem->gpu->model;
+  unsigned elements = fit->cols / fit->threads,
+           kept = MAX(SUMMING_KEPT, row_count_kept(op)) + row_of(op)->n_sums;
+  unsigned loaded = (unsigned)(row_bytes(op, fit->cols) / fit->threads) * CHAR_BIT / WORD_BITS;
+  unsigned registers = elements * kept + loaded + model->row_registers +
+                       count_operands(op) * model->row_operand + (aligned ? 0 : model->row_apart);
+  unsigned blocks = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
+  while (blocks > 1 && entry_registers(problem->gpu, fit->threads, blocks) < registers)
+    blocks--;
+  return blocks;
+}
+
+/* Slots of shared memory in which a block's next rows arrive while it takes sums of columns, for as many bytes as an SM shall have under
+ * way; 0: there is no room, or rows are no whole vectors of its threads. */
+static unsigned ring_slots(const Problem *problem, const RowTile *fit)
+{
+  const Gpu *gpu = problem->gpu;
+  const FusedRow *row = row_of(problem->op);
+  int64_t known, bytes = row_bytes(problem->op, fit->cols);
+  int64_t each = gpu->shared_per_sm / fit->blocks - gpu->shared_reserved;
+  if (!row->n_sums || forced_form(problem) == ROW_REGISTERS) return 0;
+  if (!symbolic_is_constant(row->columns, &known) || known != fit->cols) return 0;
+  int64_t meetings = (int64_t)row->n_reductions * VECTOR_BYTES * fit->threads / gpu->warp_size; /* of warps */
+  int64_t room = MIN(gpu->shared_per_block, each) - meetings;
+  int64_t ahead = (gpu->model->row_flight / fit->blocks + bytes - 1) / bytes;
+  int64_t slots = MIN(room / bytes, MIN(1 + ahead, gpu->model->row_slots));
+  return slots < 2 ? 0 : (unsigned)slots;
+}
+
 /* Rows of so many columns at most. */
 static void add_registers(Chooser *chooser, int64_t most, bool aligned)
 {
   const Problem *problem = chooser->problem;
   const FusedOperator *op = problem->op;
+  unsigned vector = 1;
+  int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
+  RowTile fit;
   if (is_complete(chooser)) return;
   Choice *choice = choose_open(chooser, "row");
-  int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
-  unsigned vector = 1;
-  RowTile fit;
   if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (row_of(op)->n_sums) vector = MIN(vector, VECTOR_BYTES / (WORD_BITS / CHAR_BIT)); /* which are f32 */
   if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
   if (fit_registers(problem, longest, vector, aligned, &fit)) return;
   offer_registers(problem);
   choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
-  finish(chooser, choice, ROW_REGISTERS, &fit);
+  if (row_of(op)->n_sums) fit.blocks = summing_blocks(problem, &fit, aligned);
+  if (aligned) fit.slots = ring_slots(problem, &fit);
+  finish(chooser, choice, fit.slots ? ROW_SHARED : ROW_REGISTERS, &fit);
 }
 
 /* A variant for rows of one length. */
@@ -693,6 +614,7 @@ static bool add_form(Chooser *chooser, RowForm form, int64_t most, bool aligned)
   switch (form) {
   case ROW_REGISTERS: add_registers(chooser, most, aligned); return true;
   case ROW_SHARED: /* what lies anywhere is no bulk copy: it is read in passes */
+    if (row_of(chooser->problem->op)->n_sums) return add_form(chooser, ROW_REGISTERS, most, aligned);
     if (aligned) add_cluster(chooser, form, aligned);
     return aligned || add_passes(chooser, 0, aligned);
   case ROW_CLUSTER: add_cluster(chooser, form, aligned); return true;

@@ -243,8 +243,9 @@ static GraphTensor *sum_of_rows(Expansion *at, const char *part, GraphTensor *x,
   return expand_reduce_away(at, ONNX_ReduceSum, part, x, (1u << axis) - 1);
 }
 
-/* Inputs: the result's gradient, x, scale. With n the normalised x and g = dy scale: (g - mean(g) - n mean(g n)) / deviation;
- * without the mean of g where nothing was taken off. */
+/* Inputs: the result's gradient, x, scale. With n = (x - mean) / deviation and g = dy scale: (g - mean(g) - n mean(g n)) / deviation;
+ * without the mean of g where nothing was taken off. The mean of g n is that of g (x - mean), over the deviation: so it does not
+ * wait for the deviation, and warps meet once for both. */
 static void norm_gradient(Expansion *at, bool centred)
 {
   unsigned axis;
@@ -259,9 +260,10 @@ static void norm_gradient(Expansion *at, bool centred)
   GraphTensor *inverse = expand_inverse(at, expand_reduce(at, ONNX_ReduceMean, "variance", square, axes));
   GraphTensor *normal = expand(at, ONNX_Mul, "normal", from_mean, inverse);
   GraphTensor *g = expand(at, ONNX_Mul, "g", dy, expand_widened(at, expand_input(at, 2)));
-  GraphTensor *along = expand(at, ONNX_Mul, "along", g, normal);
-  GraphTensor *tilt =
-      expand(at, ONNX_Mul, "tilt", normal, expand_reduce(at, ONNX_ReduceMean, "slope", along, axes));
+  GraphTensor *along = expand(at, ONNX_Mul, "along", g, from_mean);
+  GraphTensor *slope =
+      expand(at, ONNX_Mul, "slope", expand_reduce(at, ONNX_ReduceMean, "covariance", along, axes), inverse);
+  GraphTensor *tilt = expand(at, ONNX_Mul, "tilt", normal, slope);
   GraphTensor *rest = expand(at, ONNX_Sub, "rest", g, tilt);
   if (centred)
     rest = expand(at, ONNX_Sub, "even", rest, expand_reduce(at, ONNX_ReduceMean, "level", g, axes));

@@ -2,11 +2,14 @@
  * SUMMED_ROWS rows, which it takes one after the other, and a row kernel adds these up, in their order: nobody reads the tensor again.
  *
  *   dx = gradient of a norm (x, dy, g)   dg = ReduceSum(dy * normalised(x), 0)    becomes
- *   dx, P = the same, with sums of so many rows each     dg = ReduceSum(P, 0) */
+ *   dx, P = the same, with sums of so many rows each     dg = ReduceSum(P, 0)
+ *
+ * Several such sums beside one kernel's rows are added up by one kernel. */
 #include "generator/fusion/private.h"
 
-#define FEW_SUMS    64 /* blocks, of which a GPU has no use */
-#define PARTS_ALIGN 16 /* bytes, of a tensor in the workspace */
+#define FEW_SUMS    64   /* blocks, of which a GPU has no use */
+#define PARTS_ALIGN 16   /* bytes, of a tensor in the workspace */
+#define FEW_COLUMNS 1024 /* of which sums over many parts are divided among more blocks, one by one */
 
 typedef struct {
   Fuser *fuser;
@@ -102,7 +105,7 @@ static GraphTensor *new_parts(Summing *at)
   return tensor;
 }
 
-static void take_sum(Summing *at)
+static bool take_sum(Summing *at)
 {
   Fuser *fuser = at->fuser;
   GraphNode *anchor = at->sums->anchor, *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
@@ -124,7 +127,7 @@ static void take_sum(Summing *at)
   if (!taken) {
     g_ptr_array_set_size(fuser->tensors, (gint)parts->index);
     fuser_index(fuser);
-    return;
+    return false;
   }
   for (unsigned i = 0; i < at->before->len; i++) {
     GraphNode *before = at->before->pdata[i];
@@ -140,11 +143,37 @@ static void take_sum(Summing *at)
   fuser_note(fuser,
              "sums of `%s` over each %d rows are kept where %s computes these, a row kernel adds them up",
              source->name, SUMMED_ROWS, at->rows->anchor->op->name);
+  return true;
+}
+
+static bool has_few_columns(const GraphTensor *parts)
+{
+  int64_t columns;
+  return !symbolic_is_constant(parts->shape[1], &columns) || columns < FEW_COLUMNS;
+}
+
+/* What adds up parts that one kernel leaves is one kernel, too. */
+static void join_sums(Fuser *fuser, GPtrArray *taken)
+{
+  for (unsigned i = 0; i < taken->len; i++) {
+    Group *first = taken->pdata[i];
+    for (unsigned j = i + 1; j < taken->len && !first->absorbed; j++) {
+      Group *other = taken->pdata[j];
+      const GraphTensor *a = first->anchor->inputs[0], *b = other->anchor->inputs[0];
+      bool alike =
+          !other->absorbed && !has_few_columns(a) && graph_same_shape(a, b) &&
+          fuser_group(fuser, fuser->producers[a->index]) == fuser_group(fuser, fuser->producers[b->index]);
+      if (!alike || !fuser_joined_program(fuser, first, other)) continue;
+      fuser_note(fuser, "`%s` and `%s` are added up together", a->name, b->name);
+      fuser_absorb(fuser, first, other);
+    }
+  }
 }
 
 void fusion_sum_rows(Fuser *fuser)
 {
   unsigned n = fuser->groups->len;
+  g_autoptr(GPtrArray) taken = g_ptr_array_new();
   for (unsigned i = 0; i < n; i++) {
     Group *sums = fuser->groups->pdata[i];
     if (!is_sum(sums) || !has_many_rows(fuser, sums->anchor->inputs[0])) continue;
@@ -153,8 +182,9 @@ void fusion_sum_rows(Fuser *fuser)
       g_autoptr(GPtrArray) before = g_ptr_array_new();
       Summing at = {.fuser = fuser, .rows = rows, .sums = sums, .before = before};
       if (!are_rows(rows, sums->anchor->inputs[0]) || !find_before(&at)) continue;
-      take_sum(&at);
+      if (take_sum(&at)) g_ptr_array_add(taken, sums);
       break;
     }
   }
+  join_sums(fuser, taken);
 }

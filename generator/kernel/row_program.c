@@ -661,9 +661,11 @@ bool kernel_write_row(KernelBuild *build)
                   .kept = arena_new_array(module->arena, Kept, row_of(op)->n_reductions),
                   .again = choice_int(build->choice, "again", 0) != 0,
                   .form = choice_parameter(build->choice, "hold")->text};
-  if (row_of(op)->n_sums && (tile.rows != 1 || !g_str_equal(tile.form, "registers"))) {
+  bool whole = g_str_equal(tile.form, "registers") || g_str_equal(tile.form, "shared");
+  if (row_of(op)->n_sums && (tile.rows != 1 || !whole || choice_int(build->choice, "split_k", 1) > 1)) {
     error_set(build->error, ERROR_UNSUPPORTED, &op->program->nodes[0].mark, "row-form", "--skip sum_rows",
-              "a block that keeps sums of columns takes its rows one by one, in registers");
+              "a block that keeps sums of columns has its rows whole, one by one, in registers or in shared "
+              "memory");
     return false;
   }
   g_autoptr(GHashTable) each = g_hash_table_new(NULL, NULL);

@@ -34,8 +34,22 @@ static void note_every(IrOp *op, void *data)
   if ((op->code == OP_REDUCE || op->code == OP_SPREAD) && n > 1) g_array_append_val(every, n);
 }
 
+/* A loop of its own walks the rows of a block whose sums of columns stay. */
+static IrRegion *find_body(const IrOp *tiles)
+{
+  IrRegion *body = tiles->regions[0];
+  unsigned loops = 0;
+  for (const IrOp *op = tiles->regions[0]->first; op; op = op->next) {
+    if (op->code != OP_FOR) continue;
+    body = op->regions[0];
+    loops++;
+  }
+  return loops == 1 ? body : tiles->regions[0];
+}
+
 static void open_row(Rows *rows)
 {
+  rows->body = find_body(rows->tiles);
   const IrDim *dim = rows->row->kind == EXPR_DIM ? ir_dim_find(rows->kernel, rows->row->name) : NULL;
   if (!dim) rows->width = rows->row->integer;
   if (dim && dim->maximum && dim->multiple == dim->maximum)

@@ -2,7 +2,8 @@
  * tuple, whose sub-kernel does what theirs do side by side. So warps, or blocks, meet once for all of them.
  *
  * Operations are sorted by phase for that, a phase's reductions last: what a reduction needs comes before, what needs it in
- * a later phase. Where a tensor is both read and written the order is the text's. */
+ * a later phase; and a variable is written behind what read it before. Where a tensor is both read and written the order is the
+ * text's. */
 #include "ir/facts.h"
 #include "ir/passes/combiner.h"
 #include "ir/passes/rows.h"
@@ -21,6 +22,22 @@ static bool reduces_row(const IrOp *op)
   return ir_attribute_int(op, ATTR_DIM, -1) == (int64_t)type->rank - 1;
 }
 
+/* The variable that the operation writes; NULL: none. */
+static const IrValue *updated(const IrOp *op)
+{
+  bool updates = ir_op_effects(op->code) & EFFECT_UPDATE && op->operands[0]->kind == EXPR_VALUE;
+  return updates ? op->operands[0]->value : NULL;
+}
+
+static bool follows(IrOp *op, IrOp *before)
+{
+  const IrValue *now = updated(op), *then = updated(before);
+  bool depends = (now && ir_op_uses(before, now)) || (then && ir_op_uses(op, then));
+  for (unsigned r = 0; r < before->n_results && !depends; r++)
+    depends = ir_op_uses(op, before->results[r]);
+  return depends;
+}
+
 static GArray *steps_of(IrRegion *body)
 {
   GArray *steps = g_array_new(false, false, sizeof(Step));
@@ -28,13 +45,33 @@ static GArray *steps_of(IrRegion *body)
     Step step = {op, 0, reduces_row(op)};
     for (unsigned i = 0; i < steps->len; i++) {
       const Step *before = &g_array_index(steps, Step, i);
-      for (unsigned r = 0; r < before->op->n_results; r++)
-        if (ir_op_uses(op, before->op->results[r]))
-          step.phase = MAX(step.phase, before->phase + before->reduces);
+      if (follows(op, before->op)) step.phase = MAX(step.phase, before->phase + before->reduces);
     }
     g_array_append_val(steps, step);
   }
   return steps;
+}
+
+static bool widens(const IrOp *op)
+{
+  if (op->code != OP_CAST || op->operands[0]->kind != EXPR_VALUE || op->operands[0]->value->variable)
+    return false;
+  return number_bits(op->results[0]->type.element) > number_bits(op->operands[0]->value->type.element);
+}
+
+/* What takes more registers than what it is computed from waits for the first phase that uses it. */
+static void delay_casts(GArray *steps)
+{
+  for (unsigned i = steps->len; i-- > 0;) {
+    Step *step = &g_array_index(steps, Step, i);
+    unsigned first = G_MAXUINT;
+    if (!widens(step->op)) continue;
+    for (unsigned j = i + 1; j < steps->len; j++) {
+      const Step *user = &g_array_index(steps, Step, j);
+      if (ir_op_uses(user->op, step->op->results[0])) first = MIN(first, user->phase);
+    }
+    if (first != G_MAXUINT) step->phase = first;
+  }
 }
 
 /* ---- May they share one? ---- */
@@ -82,8 +119,8 @@ static bool may_sort(IrRegion *body)
   g_hash_table_iter_init(&iterator, read);
   while (g_hash_table_iter_next(&iterator, &tensor, NULL))
     free &= !g_hash_table_contains(written, tensor);
-  for (const IrOp *op = body->first; op; op = op->next) /* variables change where the text says */
-    free &= !op->n_regions && op->code != OP_VAR && op->code != OP_SET;
+  for (const IrOp *op = body->first; op; op = op->next)
+    free &= !op->n_regions;
   return free;
 }
 
@@ -187,9 +224,10 @@ static unsigned gather(const Rows *rows, const GArray *steps, unsigned at, bool 
   return n;
 }
 
-static void sort(IrRegion *body, const GArray *steps)
+static void sort(IrRegion *body, GArray *steps)
 {
   unsigned phases = 0;
+  delay_casts(steps);
   for (unsigned i = 0; i < steps->len; i++)
     phases = MAX(phases, g_array_index(steps, Step, i).phase + 1);
   for (unsigned p = 0; p < phases; p++)
@@ -202,7 +240,7 @@ static void sort(IrRegion *body, const GArray *steps)
 
 void rows_share_exchanges(Rows *rows)
 {
-  IrRegion *body = rows->tiles->regions[0];
+  IrRegion *body = rows->body;
   g_autoptr(GArray) steps = steps_of(body);
   g_autoptr(GHashTable) merged = g_hash_table_new(NULL, NULL);
   bool free = may_sort(body), sorted = !free;

@@ -178,7 +178,7 @@ static bool is_scalar(const Ring *ring, GPtrArray *scalars, IrOp *op)
 bool rows_place_ring(Rows *rows, int64_t slots)
 {
   IrModule *module = rows->module;
-  Ring ring = {.rows = rows, .body = rows->tiles->regions[0]};
+  Ring ring = {.rows = rows, .body = rows->body};
   g_autoptr(GPtrArray) scalars = g_ptr_array_new();
   g_autoptr(GPtrArray) loads = g_ptr_array_new();
   g_autoptr(GPtrArray) rest = g_ptr_array_new();
@@ -207,7 +207,10 @@ bool rows_place_ring(Rows *rows, int64_t slots)
   for (unsigned i = 0; i < rest->len; i++)
     ir_op_move(rest->pdata[i], taken, NULL);
   read_again(&ring, taken);
-  if (slots > 1) ir_attribute_set(rows->tiles, ATTR_PERSISTENT, ir_int(module, 1));
+  if (ring.body != rows->tiles->regions[0])
+    ir_attribute_set(ring.body->owner, ATTR_AHEAD, ir_name(module, "guarded"));
+  else if (slots > 1)
+    ir_attribute_set(rows->tiles, ATTR_PERSISTENT, ir_int(module, 1));
   ir_remark(rows->context, "%u tensors' rows arrive in shared memory, %d at once", loads->len, (int)slots);
   return true;
 }

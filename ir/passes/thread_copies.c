@@ -94,9 +94,11 @@ static bool may_fall(const IrExpr *expr, const IrValue *index, bool negated)
   return falls;
 }
 
-/* Are only the slots of iterations that exist to be filled? */
+/* Are only the slots of iterations that exist to be filled? So it is said of loops that end inside of a tensor, whose further rows would come for
+ * nothing. */
 static bool needs_guard(const Role *role, const IrRegion *body)
 {
+  if (ir_attribute_is(body->owner, ATTR_AHEAD, "guarded")) return true;
   for (const IrOp *op = body->first; op; op = op->next)
     if (op->code == OP_FILL ? may_fall(op->operands[1], body->arguments[0], false) : gives_place(role, op))
       return true;
@@ -129,8 +131,8 @@ static void copy_taking_body(Role *role, IrBuilder *builder, const IrRegion *bod
   role->pipelined = around;
 }
 
-/* A counted loop whose body fills and takes channels. Iterations beyond the end are filled too: their
- * coordinates lie outside the tensor, so they bring zeros without touching memory, and every iteration closes
+/* A counted loop whose body fills and takes channels. Iterations beyond the end are filled too, unless they need a guard: their
+ * coordinates lie outside the tensor, so they bring zeros without touching memory; every iteration closes
  * one group. */
 static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop, const GPtrArray *channels)
 {

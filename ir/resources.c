@@ -77,8 +77,8 @@ unsigned producer_registers(const Gpu *gpu)
 
 unsigned consumer_registers(const Gpu *gpu, unsigned left)
 {
-  unsigned step = handover_step(gpu), most = round_down(gpu->registers_per_thread, step) - step;
-  return MIN(round_down(left, step), MIN(most, handover_most(gpu)));
+  unsigned step = handover_step(gpu), all = (gpu->registers_per_thread + step - 1) / step * step;
+  return MIN(round_down(left, step), MIN(all, handover_most(gpu)));
 }
 
 unsigned exchanging_blocks(const Gpu *gpu)
@@ -109,7 +109,8 @@ unsigned left_registers(const Gpu *gpu, unsigned threads, unsigned receivers, un
   if (!threads || !receivers || receivers > threads) return 0;
   unsigned entry = entry_registers(gpu, threads, blocks);
   if (receivers == threads || !may_hand_over(gpu, entry)) return entry;
-  return consumer_registers(gpu, (entry * threads - kept * (threads - receivers)) / receivers);
+  unsigned given = consumer_registers(gpu, (entry * threads - kept * (threads - receivers)) / receivers);
+  return MIN(given, gpu->registers_per_thread); /* whole steps may be more than a thread can name */
 }
 
 unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks)

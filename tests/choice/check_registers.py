@@ -2,7 +2,7 @@
 """Do the registers that roles hand over follow the description and its model? check_registers.py ADLGEN
 
 What a producer keeps is the model's `producer_registers`, what a warpgroup that multiplies gets is the rest of what the block entered
-with, within `register_reallocation` of the description: so the splits of 24/240, 32/160 and 40/232 are facts of these files."""
+with, within `register_reallocation` of the description: so the splits of 24/240, 32/160 and 40/256 are facts of these files."""
 import json
 import pathlib
 import re
@@ -14,14 +14,17 @@ GRAPH = {"name": "product", "inputs": {name: {"type": "bf16", "shape": [4096, 40
          "nodes": [{"op": "Gemm", "inputs": ["a", "b"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}
 # Rows of a tile, of which a warpgroup multiplies 64; the model's constant; register_reallocation; what roles then ask for.
 SPLITS = [
+    (64, None, {}, {("dec", 40), ("inc", 256)}),
     (128, None, {}, {("dec", 40), ("inc", 232)}),
     (192, None, {}, {("dec", 40), ("inc", 152)}),
+    (64, 56, {}, {("dec", 56), ("inc", 256)}),
     (128, 24, {}, {("dec", 24), ("inc", 240)}),
     (128, 56, {}, {("dec", 56), ("inc", 224)}),
     (192, 32, {}, {("dec", 32), ("inc", 160)}),
     (128, None, {"min": 64}, {("dec", 64), ("inc", 216)}),
     (128, None, {"max": 208}, {("dec", 40), ("inc", 208)}),
     (128, None, {"step": 32}, {("dec", 64), ("inc", 192)}),
+    (64, None, {"max": 248}, set()),  # what all threads enter with
 ]
 
 

@@ -6,8 +6,9 @@ typedef struct Rows {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  IrOp *tiles;       /* the loop whose tiles have rows */
-  IrRegion *body;    /* what is done for one tile: of the loop in which a block takes several in turn, or of `tiles` */
+  IrOp *tiles; /* the loop whose tiles have rows */
+  IrRegion *
+      body; /* what is done for one tile: of the loop in which a block takes several in turn, or of `tiles` */
   const IrExpr *row; /* its `row`: a dim or a constant */
   IrExpr *columns;   /* the same as a value: a constant where it is known */
   int64_t width;     /* elements of a row, 0 where only the launch knows */

@@ -49,26 +49,27 @@ static bool require_placed(const Problem *problem, Choice *choice, unsigned i, u
 /* Elements of the input lie side by side, at each point's own place. */
 static bool reads_along(const FusedOperator *op, unsigned input)
 {
-  return !elementwise_place(op, input) && symbolic_equals(op->inputs[input].strides[op->rank - 1], 1);
+  return !elementwise_place(op, input) && choose_reads_along(op, input);
 }
 
-/* Accesses of so many bytes by the widest operand. An input that is known to lie otherwise is read one by one from neighbouring
- * addresses, which the first-level cache brings together; results and one of the inputs must lie well. */
+/* Elements and bytes of an access. */
+typedef struct {
+  unsigned vector, bytes;
+} Access;
+
+static bool require_access(const Problem *problem, Choice *choice, unsigned i, void *data)
+{
+  const Access *access = data;
+  return require_placed(problem, choice, i, access->vector, access->bytes);
+}
+
+/* Accesses of so many bytes by the widest operand. */
 static bool require_vectors(const Problem *problem, Choice *choice, unsigned bytes)
 {
   const FusedOperator *op = problem->op;
-  unsigned vector = bytes / widest_element(op), apart = 0, along = 0;
-  if (!choose_require_multiple(problem, choice, op->dims[op->rank - 1], vector)) return false;
-  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
-    const Choice before = *choice;
-    along += i < op->n_inputs && reads_along(op, i);
-    if (require_placed(problem, choice, i, vector, bytes)) continue;
-    if (i >= op->n_inputs || i >= CHAR_BIT * sizeof choice->single || !reads_along(op, i)) return false;
-    *choice = before;
-    choice->single |= UINT64_C(1) << i;
-    apart++;
-  }
-  return !apart || apart < along;
+  Access access = {bytes / widest_element(op), bytes};
+  return choose_require_multiple(problem, choice, op->dims[op->rank - 1], access.vector) &&
+         choose_require_operands(problem, choice, reads_along, require_access, &access);
 }
 
 /* A copy into rows that start at multiples of 16 bytes, of rows that start anywhere: the outputs of a vector

@@ -114,7 +114,7 @@ static void add_ranges(Chooser *chooser, bool warpgroups, const RangeVariants *w
     bool last = i + 1 == wanted->ranges->len;
     if (!last && range->most <= wanted->taken) continue;
     Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
-    bool fits = gemm_require_fast(chooser->problem, choice, warpgroups);
+    bool fits = gemm_require_fast(chooser->problem, choice, warpgroups, true);
     if (wanted->batches)
       fits = fits && choose_require_at_most(chooser->problem, choice, wanted->batches, wanted->most);
     if (!last) fits = fits && choose_require_at_most(chooser->problem, choice, gemm->m, range->most);
@@ -128,7 +128,7 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool warpgroups, int64_t lon
   const CostModel *model = chooser->problem->gpu->model;
   const Symbolic *batches = open_batches(chooser->problem);
   int64_t most = batches ? choose_maximum(chooser->problem, batches) : 0;
-  unsigned n = 0, room = PLAN_MAX_VARIANTS - 1 - chooser->n; /* behind them comes one for every address */
+  unsigned n = 0, room = PLAN_MAX_VARIANTS - 2 - chooser->n; /* behind them come two for more addresses */
   GArray *few[MOST_FEW_BATCHES];
   const Problem *typical = chooser->problem;
   Problem scenario[MOST_FEW_BATCHES];
@@ -167,7 +167,7 @@ static bool choose_vector(Chooser *chooser)
   bool rows = !gemm->b_n_major; /* B's columns are what a block takes rows of */
   if (rows && gemm->a_m_major) return true;
   Choice *choice = choose_open(chooser, rows ? "gemv_rows" : "gemv_columns");
-  if (!gemm_require_fast(chooser->problem, choice, false) ||
+  if (!gemm_require_fast(chooser->problem, choice, false, true) ||
       !choose_require_at_most(chooser->problem, choice, gemm->m, most))
     return true;
   choose_note(chooser, "M <= %u: sums along k, since no product instruction takes the types", most);
@@ -207,6 +207,24 @@ static unsigned whole_parts(const FusedGemm *gemm, unsigned columns)
   return columns / parts * parts;
 }
 
+/* The last variant with wide copies, which asks for whole vectors of what the epilogue loads as well; and one for where these
+ * tensors alone lie elsewhere. false: it is known that copies are not wide. */
+static bool add_last(Chooser *chooser, GemmCandidate tile, bool warpgroups, bool priced)
+{
+  const FusedGemm *gemm = gemm_of(chooser->problem->op);
+  bool comes_back = gemm->groups != GEMM_WHOLE;
+  Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
+  if (!gemm_require_fast(chooser->problem, choice, warpgroups, true)) return false;
+  const Symbolic *all = choice->guard;
+  if (!priced) tile = settled(chooser, tile);
+  finish(chooser, choice, tile, true, comes_back);
+  if (!all) return true;
+  choice = choose_open(chooser, gemm_variant_template(gemm));
+  gemm_require_fast(chooser->problem, choice, warpgroups, false);
+  if (!choice->guard || !symbolic_same(choice->guard, all)) finish(chooser, choice, tile, true, comes_back);
+  return true;
+}
+
 static bool choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
@@ -238,11 +256,8 @@ static bool choose_products(Chooser *chooser)
   if (priced)
     tile = gemm->groups ? gemm_best_candidate(chooser, warpgroups, typical, false)
                         : choose_tiles(chooser, warpgroups, longest);
-  Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
-  bool aligned = gemm_require_fast(chooser->problem, choice, warpgroups);
-  if (aligned)
-    finish(chooser, choice, priced ? tile : settled(chooser, tile), true, gemm->groups != GEMM_WHOLE);
-  else
+  bool aligned = add_last(chooser, tile, warpgroups, priced);
+  if (!aligned)
     choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
                 gemm_wide_copy(chooser->problem, warpgroups));
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;

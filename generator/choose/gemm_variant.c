@@ -62,9 +62,38 @@ static bool require_lead(const Problem *problem, Choice *choice, bool warpgroups
          (!warpgroups || choose_require_at_least(problem, choice, lead->k, 1));
 }
 
+/* Is the input an operand of a product? */
+static bool is_operand(const FusedOperator *op, unsigned i)
+{
+  const FusedGemm *gemm = gemm_of(op);
+  return i == gemm->a || i == gemm->b || fused_is_contracted(op, i);
+}
+
+/* Which multiples an input is to lie at: what is copied, or what the epilogue loads in pairs (a column too, where operands are
+ * exchanged), each tensor as it lies; 1: it is read one by one. */
+static unsigned input_multiple(const Problem *problem, unsigned i, bool warpgroups)
+{
+  const FusedOperator *op = problem->op;
+  const FusedGemm *gemm = gemm_of(op);
+  const GemmWeights *weights = &gemm->weights;
+  bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
+  if (is_operand(op, i)) return gemm_wide_copy(problem, warpgroups);
+  if (scale) return warpgroups && gemm_scales_in_ring(problem, i == gemm->b_scale) ? WIDEST_COPY : 1;
+  if (gemm->groups && i == gemm->sizes) return 1;
+  if (gemm->narrow && (i == weights->scale || i == weights->zero)) return 1;
+  return is_single(&op->inputs[i], op->rank) ? 1 : WIDEST_COPY;
+}
+
+/* Is the input read by the epilogue alone? */
+static bool is_beside(const FusedOperator *op, unsigned i)
+{
+  const FusedGemm *gemm = gemm_of(op);
+  return !is_operand(op, i) && !(gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale));
+}
+
 /* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies
  * some K. */
-bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups)
+bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups, bool beside)
 {
   const FusedOperator *op = problem->op;
   const FusedGemm *gemm = gemm_of(op);
@@ -84,18 +113,11 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups)
                        multiple))
     return false;
   if (gemm->lead && !require_lead(problem, choice, warpgroups, multiple)) return false;
-  /* what the epilogue loads and stores goes in pairs; a column too, where operands are exchanged */
   for (unsigned i = 0; i < op->n_inputs; i++) {
-    bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
-    bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
-    if (scale && !(warpgroups && gemm_scales_in_ring(problem, i == gemm->b_scale)))
-      continue;                                     /* one at a time */
-    if (gemm->groups && i == gemm->sizes) continue; /* read one by one */
-    const GemmWeights *weights = &gemm->weights;
-    if (gemm->narrow && (i == weights->scale || i == weights->zero) && i != gemm->a) continue; /* the same */
-    if (!single && !choose_require_align(problem, choice, op->inputs[i].tensor,
-                                         i == gemm->a || i == gemm->b ? multiple : WIDEST_COPY))
-      return false;
+    unsigned align = input_multiple(problem, i, warpgroups);
+    const GraphTensor *tensor = op->inputs[i].tensor;
+    if (align == 1 || (is_beside(op, i) && !beside)) continue;
+    if (!choose_require_align(problem, choice, tensor, align) && !is_beside(op, i)) return false;
   }
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!choose_require_align(problem, choice, op->outputs[i].tensor, 16)) return false;
@@ -403,7 +425,7 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 bool gemm_variant_dry(const Problem *problem, Choice *choice, const GemmCandidate *candidate)
 {
   *choice = (Choice){.template_name = gemm_variant_template(gemm_of(problem->op))};
-  if (!gemm_require_fast(problem, choice, candidate->warpgroups)) return false;
+  if (!gemm_require_fast(problem, choice, candidate->warpgroups, true)) return false;
   choice->template_name = gemm_candidate_template(problem, candidate);
   set_types(choice, gemm_candidate_operator(problem, candidate));
   set_scales(problem, choice, candidate->warpgroups);

@@ -9,8 +9,9 @@ const char *gemm_variant_template(const FusedGemm *gemm);
 /* Bytes that addresses and strides of both operands are multiples of where copies are wide. */
 unsigned gemm_wide_copy(const Problem *problem, bool warpgroups);
 /* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies
- * some K. false: it is known that there are none. */
-bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups);
+ * some K. false: it is known that there are none. `beside`: whole vectors too of what the epilogue loads, of tensors that are not
+ * known to lie elsewhere. */
+bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups, bool beside);
 /* Makes the choice one of `tile`, completed for the guard that the choice has: without wide copies (not `fast`) it has
  * fewer stages. `comes_back`: other variants have it too, for more rows, and are to share its kernel, whose blocks walk
  * then. */

@@ -1,5 +1,6 @@
 /* What choosers ask about their problem, and how they build variants and guards. Below the dispatcher (choose.c). */
 #include "generator/choose/problem.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,30 @@ bool choose_require_align(const Problem *problem, Choice *choice, const GraphTen
   }
   know_align(problem, choice, tensor, align);
   return true;
+}
+
+bool choose_reads_along(const FusedOperator *op, unsigned input)
+{
+  return !op->inputs[input].every && symbolic_equals(op->inputs[input].strides[op->rank - 1], 1);
+}
+
+bool choose_require_operands(const Problem *problem, Choice *choice,
+                             bool (*may)(const FusedOperator *op, unsigned input), RequireOperand require,
+                             void *data)
+{
+  const FusedOperator *op = problem->op;
+  unsigned apart = 0, along = 0;
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
+    const Choice before = *choice;
+    bool may_be = i < op->n_inputs && may(op, i);
+    along += may_be;
+    if (require(problem, choice, i, data)) continue;
+    if (!may_be || i >= CHAR_BIT * sizeof choice->single) return false;
+    *choice = before;
+    choice->single |= UINT64_C(1) << i;
+    apart++;
+  }
+  return !apart || apart < along;
 }
 
 int64_t choose_maximum(const Problem *problem, const Symbolic *expression)

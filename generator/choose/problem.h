@@ -72,3 +72,12 @@ bool choose_require_at_most(const Problem *problem, Choice *choice, const Symbol
 bool choose_require_at_least(const Problem *problem, Choice *choice, const Symbolic *expression,
                              int64_t minimum);
 bool choose_require_align(const Problem *problem, Choice *choice, const GraphTensor *tensor, unsigned align);
+/* What `require` asks of each input, and of the outputs behind them. An input that is known to lie otherwise and that `may` be is
+ * read one by one (`single`) from neighbouring addresses, which the first-level cache brings together; results and one of these
+ * inputs must lie well. */
+typedef bool (*RequireOperand)(const Problem *problem, Choice *choice, unsigned i, void *data);
+bool choose_require_operands(const Problem *problem, Choice *choice,
+                             bool (*may)(const FusedOperator *op, unsigned input), RequireOperand require,
+                             void *data);
+/* Elements of the input lie side by side, one for each element of the row. */
+bool choose_reads_along(const FusedOperator *op, unsigned input);

@@ -3,23 +3,29 @@
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 
-bool choose_row_vectors(const Problem *problem, Choice *choice, const Symbolic *columns)
+/* Rows start aligned. *data: bytes of the narrowest type. */
+static bool require_operand(const Problem *problem, Choice *choice, unsigned i, void *data)
 {
   const FusedOperator *op = problem->op;
+  bool input = i < op->n_inputs;
+  unsigned *narrowest = data;
+  const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
+  const Symbolic *const *strides =
+      input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
+  if (symbolic_equals(strides[1], 0)) return true;
+  if (!symbolic_equals(strides[1], 1) ||
+      !choose_require_multiple(problem, choice, strides[0], number_elements(tensor->type, VECTOR_BYTES)) ||
+      !choose_require_align(problem, choice, tensor, VECTOR_BYTES))
+    return false;
+  *narrowest = MIN(*narrowest, number_bytes(tensor->type));
+  return true;
+}
+
+bool choose_row_vectors(const Problem *problem, Choice *choice, const Symbolic *columns)
+{
   unsigned narrowest = 4;
-  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
-    bool input = i < op->n_inputs;
-    const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
-    const Symbolic *const *strides =
-        input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
-    if (symbolic_equals(strides[1], 0)) continue;
-    if (!symbolic_equals(strides[1], 1)) return false;
-    unsigned vector = number_elements(tensor->type, VECTOR_BYTES);
-    narrowest = MIN(narrowest, number_bytes(tensor->type));
-    if (!choose_require_multiple(problem, choice, strides[0], vector)) return false;
-    if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
-  }
-  return choose_require_multiple(problem, choice, columns, VECTOR_BYTES / narrowest);
+  return choose_require_operands(problem, choice, choose_reads_along, require_operand, &narrowest) &&
+         choose_require_multiple(problem, choice, columns, VECTOR_BYTES / narrowest);
 }
 
 /* ---- Reductions across memory: elements of a row lie apart, those of a column side by side ---- */

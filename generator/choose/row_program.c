@@ -197,29 +197,34 @@ static bool lies_across(const FusedOperator *op)
 
 /* ---- variants ---- */
 
+/* Rows of an input, or of an output behind the inputs, start aligned. *vector: elements of one of the narrowest type. */
+static bool require_operand(const Problem *problem, Choice *choice, unsigned i, void *data)
+{
+  unsigned *vector = data;
+  const FusedOperator *op = problem->op;
+  bool input = i < op->n_inputs;
+  const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
+  const Symbolic *const *strides =
+      input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
+  if (symbolic_equals(strides[op->rank - 1], 0)) return true;
+  if ((input ? op->inputs[i].every : op->outputs[i - op->n_inputs].every) != 0)
+    return choose_require_align(problem, choice, tensor, VECTOR_BYTES);
+  if (!symbolic_equals(strides[op->rank - 1], 1)) return false;
+  unsigned elements = number_elements(tensor->type, VECTOR_BYTES);
+  for (unsigned d = 0; d + 1 < op->rank; d++)
+    if (!choose_require_multiple(problem, choice, strides[d], elements)) return false;
+  if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
+  *vector = MAX(*vector, elements);
+  return true;
+}
+
 /* Accesses of VECTOR_BYTES: rows start aligned, and a vector never straddles a row's end. *vector: elements of one of
  * the narrowest type. */
 static bool require_vectors(const Problem *problem, Choice *choice, unsigned *vector)
 {
-  const FusedOperator *op = problem->op;
   *vector = 1;
-  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
-    bool input = i < op->n_inputs;
-    const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
-    const Symbolic *const *strides =
-        input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
-    if (symbolic_equals(strides[op->rank - 1], 0)) continue;
-    bool grouped = (input ? op->inputs[i].every : op->outputs[i - op->n_inputs].every) != 0;
-    if (grouped && !choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
-    if (grouped) continue;
-    if (!symbolic_equals(strides[op->rank - 1], 1)) return false;
-    unsigned elements = number_elements(tensor->type, VECTOR_BYTES);
-    *vector = MAX(*vector, elements);
-    for (unsigned d = 0; d + 1 < op->rank; d++)
-      if (!choose_require_multiple(problem, choice, strides[d], elements)) return false;
-    if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
-  }
-  return choose_require_multiple(problem, choice, row_of(op)->columns, *vector);
+  return choose_require_operands(problem, choice, choose_reads_along, require_operand, vector) &&
+         choose_require_multiple(problem, choice, row_of(problem->op)->columns, *vector);
 }
 
 static const char *const form_names[] = {[ROW_REGISTERS] = "registers",

@@ -54,13 +54,13 @@ typedef struct Choice {
   bool exact;      /* dry runs of it count registers, too: all passes are run, of a kernel that is verified */
   bool alone;      /* it gains nothing from starting while the launch before it runs */
   bool overlap;    /* other launches of the plan may run beside it */
-  unsigned kernel_of; /* position of the variant whose kernel it launches: its own, or an earlier one */
-  unsigned vector;    /* ELEMENTWISE: outputs a thread takes at once */
-  bool ragged;        /* of a row; the last of a row may be fewer, and inputs lie anywhere */
-  uint64_t single;   /* ELEMENTWISE: bit per input whose elements are read one by one, whatever `vector` is */
-  bool narrow;       /* ELEMENTWISE: 32 bits hold all indices, as the guard has checked */
-  const char *apart; /* a parameter: who forces it means a variant whose template has it; NULL: none */
-  unsigned stages;   /* for people */
+  unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
+  unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
+  bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
+  uint64_t single;       /* bit per input whose elements are read one by one, whatever others are read by */
+  bool narrow;           /* ELEMENTWISE: 32 bits hold all indices, as the guard has checked */
+  const char *apart;     /* a parameter: who forces it means a variant whose template has it; NULL: none */
+  unsigned stages;       /* for people */
   const char *tile_text; /* for people */
 } Choice;
 

@@ -349,7 +349,10 @@ IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const 
 {
   const IrValue *tensor = scope->tensors[input];
   IrType type = ir_tile(scope->build->module, tensor->type.element, 2, extent, NULL);
-  return ir_emit_value(&scope->builder, OP_LOAD, type, tensor->name, 1, access);
+  IrExpr *value = ir_emit_value(&scope->builder, OP_LOAD, type, tensor->name, 1, access);
+  if (choice_reads_single(scope->build->choice, input))
+    ir_attribute_set(value->value->def, ATTR_ALIGNED, ir_int(scope->build->module, 1));
+  return value;
 }
 
 static bool is_byte_float(const StepScope *scope, const GraphTensor *tensor)

@@ -320,8 +320,8 @@ static const IrType *accessed_here(const Placement *placement, const IrOp *op)
 static bool goes_singly(const IrOp *op, const IrType *tile)
 {
   const IrExpr *where = ir_attribute_value(op, ATTR_WHERE);
-  if (op->code != OP_GATHER && op->code != OP_SCATTER) return false;
   if (ir_attribute_int(op, ATTR_ALIGNED, 0) == 1) return true;
+  if (op->code != OP_GATHER && op->code != OP_SCATTER) return false;
   if (!where || where->kind != EXPR_VALUE) return false;
   const IrType *mask = &where->value->type;
   return mask->kind == TYPE_TILE && mask->rank == tile->rank &&

@@ -85,6 +85,7 @@ static void note_access(IrOp *op, void *data)
   accesses->of_elements = true;
   const IrExpr *access = op->operands[0], *base = ir_access_base(access);
   if (base->kind != EXPR_VALUE || base->value->type.kind != TYPE_TENSOR || access->kind != EXPR_INDEX) return;
+  if (ir_attribute_int(op, ATTR_ALIGNED, 0) == 1) return;
   const IrType *tensor = &base->value->type;
   bool along = ir_contiguous_dim(tensor) == (int)tensor->rank - 1;
   unsigned widest = MECHANISM_SIZES_MOST;

@@ -424,6 +424,8 @@ class Case(RowOperators):
         if op == "Cast":
             out = self.rng.choice([t for t in SIZE if kind in FLOATS or t != "bool"])
             attributes["to"] = out
+        if op == "BitCast":
+            out = attributes["to"] = "f32" if kind == "s32" else "s32"
         if op == "Gelu" and self.chance(0.5):
             attributes["approximate"] = "tanh"
         if op == "PRelu":

@@ -107,7 +107,7 @@ static void check_product(Trial *trial, const Problem *problem, int64_t m, bool 
   GError *error = NULL;
   bool group = gemm_warpgroups_possible(problem);
   Choice fast = {0};
-  if (!gemm_require_fast(problem, &fast, group)) return;
+  if (!gemm_require_fast(problem, &fast, group, true)) return;
   g_autoptr(GArray) list = gemm_candidates(problem, group, m, bounded);
   double best = INFINITY;
   for (unsigned i = 0; i < list->len; i++) {

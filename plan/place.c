@@ -13,8 +13,9 @@
  * highest of those below it ends, whatever the symbols are. So no sizes make two that meet overlap, and the likely
  * ones need no more than the numbers did. Where that would take many sums of sizes to say, some are replaced by one that is
  * nowhere below them. */
+#include "plan/launch_set.h"
 #include "plan/private.h"
-#include <string.h>
+#include <limits.h>
 
 #define WORKSPACE_ALIGN 256
 #define LIKELY_EXTENT   4096 /* of a dimension that may be larger */
@@ -32,15 +33,15 @@ typedef struct {
   const Symbolic *bytes; /* rounded up to WORKSPACE_ALIGN */
   int64_t size, at;      /* in numbers */
   GArray *users;         /* unsigned: launches that are given it; few, however many there are */
-  uint8_t *before;       /* bits of launches that end before each of its users begins */
+  unsigned first, last;  /* of these */
+  LaunchSet before;      /* launches that end before each of its users begins */
   bool alone;            /* meets all */
   Sums begin;
 } Block;
 
 typedef struct {
   Plan *plan;
-  size_t words; /* bytes of a set of launches */
-  uint8_t **ancestors;
+  LaunchSet *ancestors; /* of each launch */
   Block *blocks;
   unsigned n;
   SymbolicFacts facts;
@@ -107,34 +108,26 @@ static int64_t likely_size(const Plan *plan, const Symbolic *bytes)
 
 /* ---- Lifetimes ---- */
 
-static void set_bit(uint8_t *set, unsigned i)
-{
-  set[i / 8] |= (uint8_t)(1u << i % 8);
-}
-
 /* Does every launch of the one end before any of the other begins? */
 static bool stands_before(const Block *a, const Block *b)
 {
-  for (unsigned i = 0; i < a->users->len; i++) {
-    unsigned user = g_array_index(a->users, unsigned, i);
-    if (!(b->before[user / 8] >> user % 8 & 1)) return false;
-  }
+  if (a->last < b->before.full) return true;
+  if (a->last >= b->first) return false; /* who ends before a launch was queued before it */
+  for (unsigned i = 0; i < a->users->len; i++)
+    if (!launch_set_has(&b->before, g_array_index(a->users, unsigned, i))) return false;
   return true;
 }
 
 static void find_ancestors(Placing *p)
 {
   const Plan *plan = p->plan;
-  p->ancestors = g_new0(uint8_t *, plan->n_launches + 1);
-  for (unsigned i = 0; i < plan->n_launches; i++) {
-    p->ancestors[i] = g_malloc0(p->words);
+  p->ancestors = g_new0(LaunchSet, plan->n_launches + 1);
+  for (unsigned i = 0; i < plan->n_launches; i++)
     for (unsigned d = 0; d < plan->launches[i]->n_depends; d++) {
       unsigned on = plan->launches[i]->depends_on[d].launch;
-      set_bit(p->ancestors[i], on);
-      for (size_t byte = 0; byte < p->words; byte++)
-        p->ancestors[i][byte] |= p->ancestors[on][byte];
+      launch_set_unite(&p->ancestors[i], &p->ancestors[on]);
+      launch_set_add(&p->ancestors[i], on);
     }
-  }
 }
 
 /* Launches that may run between two times that the launch does: all of its repeat. */
@@ -147,8 +140,9 @@ static void note_times(const Placing *p, Block *block, const PlanLaunch *launch)
     return; /* another variant's argument */
   for (unsigned i = first; i < first + n; i++) {
     g_array_append_val(block->users, i);
-    for (size_t byte = 0; byte < p->words; byte++)
-      block->before[byte] &= p->ancestors[i][byte];
+    launch_set_intersect(&block->before, &p->ancestors[i]);
+    block->first = MIN(block->first, i);
+    block->last = MAX(block->last, i);
   }
 }
 
@@ -327,8 +321,8 @@ static void open_blocks(Placing *p)
     *block = (Block){.tensor = tensor,
                      .alone = true,
                      .users = g_array_new(FALSE, FALSE, sizeof(unsigned)),
-                     .before = g_malloc(p->words)};
-    memset(block->before, 0xff, p->words);
+                     .first = UINT_MAX,
+                     .before = {.full = plan->n_launches}};
     block->bytes = symbolic_mul(arena, align, symbolic_ceil_div(arena, span_bytes(plan, tensor), align));
     block->size = likely_size(plan, block->bytes);
   }
@@ -344,17 +338,16 @@ void plan_place_workspace(Plan *plan)
     facts[i] = (SymbolicFact){symbol->name, false, symbol->min, symbol->max, symbol->multiple};
   }
   g_autofree Block *blocks = g_new0(Block, plan->n_tensors + 1);
-  Placing p = {
-      .plan = plan, .words = plan->n_launches / 8 + 1, .blocks = blocks, .facts = {facts, plan->n_symbols}};
+  Placing p = {.plan = plan, .blocks = blocks, .facts = {facts, plan->n_symbols}};
   find_ancestors(&p);
   open_blocks(&p);
   place_numbers(&p);
   place_expressions(&p);
   for (unsigned i = 0; i < plan->n_launches; i++)
-    g_free(p.ancestors[i]);
+    launch_set_clear(&p.ancestors[i]);
   g_free(p.ancestors);
   for (unsigned i = 0; i < p.n; i++) {
     g_array_unref(blocks[i].users);
-    g_free(blocks[i].before);
+    launch_set_clear(&blocks[i].before);
   }
 }

@@ -116,7 +116,8 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups, 
   for (unsigned i = 0; i < op->n_inputs; i++) {
     unsigned align = input_multiple(problem, i, warpgroups);
     const GraphTensor *tensor = op->inputs[i].tensor;
-    if (align == 1 || (is_beside(op, i) && !beside)) continue;
+    bool placed = tensor->kind != TENSOR_INPUT; /* by the plan: it lies well */
+    if (align == 1 || (is_beside(op, i) && !beside && !placed)) continue;
     if (!choose_require_align(problem, choice, tensor, align) && !is_beside(op, i)) return false;
   }
   for (unsigned i = 0; i < op->n_outputs; i++)

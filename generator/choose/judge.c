@@ -3,6 +3,7 @@
 #include "generator/choose/choose.h"
 #include "generator/choose/gemm_space.h"
 #include "generator/choose/verdict.h"
+#include "generator/fusion/operator_key.h"
 
 typedef struct {
   const Graph *graph;
@@ -10,9 +11,17 @@ typedef struct {
   const CompileOptions *options;
   DryRunFunction run; /* NULL: nobody runs passes */
   void *data;
-  Spaces *spaces; /* of the families that were judged and try what their templates say */
-  GError *fault;  /* of templates that cannot be read */
+  Spaces *spaces;    /* of the families that were judged and try what their templates say */
+  GError *fault;     /* of templates that cannot be read */
+  GHashTable *known; /* ProgramVerdict *, by operator's key, like operators are judged once */
 } Target;
+
+static void verdict_free(void *memory)
+{
+  ProgramVerdict *verdict = memory;
+  g_free((char *)verdict->why);
+  g_free(verdict);
+}
 
 static void (*const judges[FAMILY_COUNT])(const Problem *problem, bool priced, ProgramVerdict *verdict) = {
 #define FAMILY(name, ...) judge_##name,
@@ -41,20 +50,38 @@ Spaces *choose_spaces(GError **error)
   return g_steal_pointer(&spaces);
 }
 
-static ProgramVerdict judge_program(const Program *program, bool priced, Target *target)
+static ProgramVerdict judge_operator(const FusedOperator *fused, bool priced, const Target *target,
+                                     Arena *arena)
 {
-  ProgramVerdict verdict = {.taken = true};
-  const FusedOperator *fused = family_take(program, &verdict.why);
-  if (!fused) return (ProgramVerdict){.why = verdict.why};
-  Problem problem = problem_of(fused, target->graph, target->gpu, target->options, program->arena);
-  if (!read_spaces(target, fused->family))
-    return (ProgramVerdict){.why = "the family's templates cannot be read"};
+  Problem problem = problem_of(fused, target->graph, target->gpu, target->options, arena);
   problem.spaces = target->spaces;
   g_autoptr(DryRuns) dry = target->run ? dry_runs_new(fused, target->graph, target->run, target->data) : NULL;
   problem.judged = dry;
-  verdict = (ProgramVerdict){.taken = true, .name = fused->family->name};
+  ProgramVerdict verdict = {.taken = true, .name = fused->family->name};
   judges[fused->family->index](&problem, priced, &verdict);
   verdict.last = verdict.clocks;
+  return verdict;
+}
+
+static ProgramVerdict judge_program(const Program *program, bool priced, Target *target)
+{
+  const char *why = NULL;
+  const FusedOperator *fused = family_take(program, &why);
+  if (!fused) return (ProgramVerdict){.why = why};
+  if (!read_spaces(target, fused->family))
+    return (ProgramVerdict){.why = "the family's templates cannot be read"};
+  g_autoptr(OperatorKey) key = operator_key(fused, target->graph);
+  g_autofree char *text = g_strdup_printf("%d %s", priced, key->text);
+  const ProgramVerdict *known = g_hash_table_lookup(target->known, text);
+  if (!known) {
+    ProgramVerdict *kept = g_new(ProgramVerdict, 1);
+    *kept = judge_operator(fused, priced, target, program->arena);
+    kept->why = g_strdup(kept->why);
+    g_hash_table_insert(target->known, g_steal_pointer(&text), kept);
+    known = kept;
+  }
+  ProgramVerdict verdict = *known;
+  verdict.why = known->why ? arena_strdup(program->arena, known->why) : NULL;
   return verdict;
 }
 
@@ -85,7 +112,8 @@ Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *
 Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                           DryRunFunction run, void *data, Spaces **spaces, GError **error)
 {
-  Target target = {graph, gpu, options, run, data, spaces_new()};
+  g_autoptr(GHashTable) known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, verdict_free);
+  Target target = {graph, gpu, options, run, data, spaces_new(), NULL, known};
   FusionOptions fusion_options = {.skip = options ? options->skip : NULL, .judge = judge, .data = &target};
   if (options) fusion_options.report = options->report_rewrite;
   if (options) fusion_options.report_data = options->data;

@@ -241,16 +241,14 @@ static void unite_all(const Gathering *at, const Group *all)
   into->second = all->second;
 }
 
-/* More than two products of the first's left operand, if the kernel of all is wanted. */
-static void try_all(Fuser *fuser, Group *first)
+/* More than two products of the first's left operand, which `alike` have, if the kernel of all is wanted. */
+static void try_all(Fuser *fuser, Group *first, const GPtrArray *alike)
 {
   g_autoptr(GPtrArray) groups = g_ptr_array_new();
   Gathering at = {.fuser = fuser, .groups = groups};
   take(&at, first);
-  for (unsigned i = 0; i < fuser->groups->len; i++) {
-    Group *group = fuser->groups->pdata[i];
-    if (group->anchor && is_wanted(&at, group)) take(&at, group);
-  }
+  for (unsigned i = 0; i < alike->len; i++)
+    if (is_wanted(&at, alike->pdata[i])) take(&at, alike->pdata[i]);
   if (at.products <= 2) return;
   for (unsigned i = 0; i < fuser->groups->len; i++)
     if (is_wanted(&at, fuser->groups->pdata[i])) take(&at, fuser->groups->pdata[i]);
@@ -276,19 +274,58 @@ static void try_all(Fuser *fuser, Group *first)
   g_ptr_array_unref(all.nodes);
 }
 
+static bool may_pair(const Group *group)
+{
+  return group_is_product(group) && !group->absorbed && !group->second;
+}
+
+/* Products by what they multiply from the left, in the order of their groups. */
+static GHashTable *by_left_operand(const Fuser *fuser)
+{
+  GHashTable *products = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)g_ptr_array_unref);
+  for (unsigned i = 0; i < fuser->groups->len; i++) {
+    Group *group = fuser->groups->pdata[i];
+    if (!may_pair(group)) continue;
+    GPtrArray *alike = g_hash_table_lookup(products, group->anchor->inputs[0]);
+    if (!alike) g_hash_table_insert(products, group->anchor->inputs[0], alike = g_ptr_array_new());
+    g_ptr_array_add(alike, group);
+  }
+  return products;
+}
+
+static void note_product(Fuser *fuser, Group *group, Group *source, void *products)
+{
+  (void)fuser;
+  if (may_pair(source) && !g_ptr_array_find(products, source, NULL)) g_ptr_array_add(products, source);
+}
+
+static int by_anchor(const void *a, const void *b)
+{
+  const Group *x = *(Group *const *)a, *y = *(Group *const *)b;
+  return x->anchor->index < y->anchor->index ? -1 : x->anchor->index > y->anchor->index;
+}
+
+/* Products whose results the group reads: others do not meet its own. */
+static GPtrArray *products_read(Fuser *fuser, Group *group)
+{
+  GPtrArray *products = g_ptr_array_new();
+  fuser_visit_sources(fuser, group, note_product, products);
+  g_ptr_array_sort(products, by_anchor);
+  return products;
+}
+
 void fusion_pair_products(Fuser *fuser)
 {
+  g_autoptr(GHashTable) products = by_left_operand(fuser);
   for (unsigned i = 0; i < fuser->groups->len; i++) {
     Group *first = fuser->groups->pdata[i];
-    if (group_is_product(first) && !first->absorbed && !first->second) try_all(fuser, first);
+    if (may_pair(first)) try_all(fuser, first, g_hash_table_lookup(products, first->anchor->inputs[0]));
   }
   for (unsigned i = 0; i < fuser->groups->len; i++) {
     Group *into = fuser->groups->pdata[i];
-    for (unsigned j = 0; j < fuser->groups->len; j++) {
-      Group *from = fuser->groups->pdata[j];
-      bool products = from != into && group_is_product(into) && group_is_product(from) && !into->absorbed &&
-                      !from->absorbed && !into->second && !from->second;
-      if (products) try_pair(fuser, into, from);
-    }
+    if (!may_pair(into)) continue;
+    g_autoptr(GPtrArray) read = products_read(fuser, into);
+    for (unsigned j = 0; j < read->len && may_pair(into); j++)
+      if (may_pair(read->pdata[j])) try_pair(fuser, into, read->pdata[j]);
   }
 }

@@ -1,4 +1,5 @@
 /* The workspace by lifetimes: tensors that may hold something at one time lie apart, whatever the symbols are. */
+#include "plan/launch_set.h"
 #include "plan/resolve.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -204,9 +205,54 @@ static void test_open_cache(void **state)
   }
 }
 
+#define SETS 6
+
+/* Sets of launches beside lists of what is in them. */
+static void test_sets(void **state)
+{
+  (void)state;
+  g_autoptr(GRand) random = g_rand_new_with_seed(7);
+  LaunchSet sets[SETS] = {{0}};
+  bool in[SETS][LAUNCHES] = {{false}};
+  for (unsigned step = 0; step < 20000; step++) {
+    unsigned a = (unsigned)g_rand_int_range(random, 0, SETS), b = (unsigned)g_rand_int_range(random, 0, SETS),
+             launch = (unsigned)g_rand_int_range(random, 0, LAUNCHES);
+    gint32 what = g_rand_int_range(random, 0, 12);
+    if (what == 0) {
+      launch_set_clear(&sets[a]);
+      memset(in[a], 0, sizeof in[a]);
+    } else if (what == 1) { /* all up to a launch */
+      launch_set_clear(&sets[a]);
+      sets[a].full = launch;
+      for (unsigned i = 0; i < LAUNCHES; i++)
+        in[a][i] = i < launch;
+    } else if (what == 2) {
+      launch_set_unite(&sets[a], &sets[b]);
+      for (unsigned i = 0; i < LAUNCHES; i++)
+        in[a][i] |= in[b][i];
+    } else if (what == 3) {
+      launch_set_intersect(&sets[a], &sets[b]);
+      for (unsigned i = 0; i < LAUNCHES; i++)
+        in[a][i] &= in[b][i];
+    } else {
+      launch_set_add(&sets[a], launch);
+      in[a][launch] = true;
+    }
+    unsigned full = 0;
+    while (full < LAUNCHES && in[a][full])
+      full++;
+    assert_int_equal(sets[a].full, full);
+    for (unsigned i = 0; i < LAUNCHES; i++)
+      if (launch_set_has(&sets[a], i) != in[a][i]) fail_msg("step %u: launch %u of set %u", step, i, a);
+  }
+  for (unsigned i = 0; i < SETS; i++)
+    launch_set_clear(&sets[i]);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sets),
       cmocka_unit_test(test_apart),
       cmocka_unit_test(test_layers),
       cmocka_unit_test(test_open_cache),

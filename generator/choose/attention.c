@@ -97,10 +97,12 @@ static bool require_vectors(const Problem *problem, Choice *choice)
         return false;
   for (unsigned i = 0; attention->pages.rows && i < G_N_ELEMENTS(attention->pages.strides); i++)
     if (!choose_require_multiple(problem, choice, attention->pages.strides[i], vector)) return false;
-  for (unsigned i = 0; i < op->n_inputs; i++) /* what scores take besides is loaded as it lies */
-    if (!choose_require_align(problem, choice, op->inputs[i].tensor, VECTOR_BYTES) &&
-        fused_is_contracted(op, i))
-      return false;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    bool copied = false; /* what scores take besides is loaded as it lies */
+    for (unsigned j = 0; j < G_N_ELEMENTS(operands); j++)
+      copied |= operands[j]->input == i;
+    if (!choose_require_align(problem, choice, op->inputs[i].tensor, VECTOR_BYTES) && copied) return false;
+  }
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!choose_require_align(problem, choice, op->outputs[i].tensor, VECTOR_BYTES)) return false;
   return true;

@@ -71,7 +71,7 @@ static unsigned most_registers(const IrFunction *kernel, const Gpu *gpu)
   unsigned entry = launch_int(kernel, ATTR_ENTRY_REGISTERS, gpu->registers_per_thread), most = 0;
   for (IrOp *op = kernel->body->first; op; op = op->next)
     if (op->code == OP_ROLE) most = MAX(most, (unsigned)ir_attribute_int(op, ATTR_REGISTERS, entry));
-  return most ? most : entry;
+  return MIN(most ? most : entry, gpu->registers_per_thread); /* a hand-over gives whole steps */
 }
 
 static bool run(IrModule *module, const DryRunner *runner, bool exact, DrySummary *summary, GError **error)

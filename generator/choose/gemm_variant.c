@@ -300,6 +300,7 @@ static void set_rounding(const Problem *problem, Choice *choice, const GemmCandi
                 tile->bn >= problem->gpu->model->rounded_columns &&
                 (scale == gemm->b_type || (scale == NUMBER_E8M0 && gemm->b_type == NUMBER_BF16));
   choice_set_int(choice, "rounded", rounds);
+  if (gemm_scales_plain(op) && tile->split_k <= 1) choice_set_int(choice, "ahead", 0);
 }
 
 /* Of narrow weights what a kernel's name says of them beside their type. */
@@ -412,13 +413,26 @@ static bool keep_groups(Chooser *chooser, const GemmCandidate *tile)
   return false;
 }
 
+/* A tile's columns have one scale of B along a step of k, where columns share such. */
+static bool keep_scales(Chooser *chooser, const GemmCandidate *tile)
+{
+  const FusedOperator *op = chooser->problem->op;
+  const FusedGemm *gemm = gemm_of(op);
+  const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
+  if (!gemm->scaled || gemm->b_width <= 1 || gemm->b_width % tile->bn == 0) return true;
+  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "scales", "bn that divides the block",
+            "bn %u: columns of the right operand share a scale, %d each, and a tile would have several",
+            tile->bn, (int)gemm->b_width);
+  return false;
+}
+
 bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
   gemm_fit_forced(chooser, choice);
   gemm_variant_follow(chooser->problem, choice);
   const GemmCandidate tile = gemm_candidate_of(chooser->problem, choice);
   return (!tile.space || candidate_keeps(&tile.of, chooser->problem, chooser->error)) &&
-         keep_groups(chooser, &tile) && keep_blocks(chooser, choice, &tile);
+         keep_groups(chooser, &tile) && keep_scales(chooser, &tile) && keep_blocks(chooser, choice, &tile);
 }
 
 /* ---- The passes as judge ---- */

@@ -97,6 +97,14 @@ static inline bool gemm_reads(const FusedGemm *gemm, unsigned input)
          (lead && (input == lead->a || input == lead->b));
 }
 
+/* Do narrow weights have scales of blocks, of a type that registers hold, and no tensor of zero points? */
+static inline bool gemm_scales_plain(const FusedOperator *op)
+{
+  const GemmWeights *weights = &gemm_of(op)->weights;
+  return gemm_of(op)->narrow && weights->depth && weights->has_zero != GEMM_ZERO_TENSOR &&
+         op->inputs[weights->scale].tensor->type != NUMBER_E8M0;
+}
+
 /* What an operand's elements are in memory. */
 static inline NumberType gemm_stored(const FusedGemm *gemm, bool of_b)
 {

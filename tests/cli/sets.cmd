@@ -119,3 +119,9 @@ $ adlgen compile attention.json --gpu h100 --set rows=192 --emit ptx --out wide
 hint: a tile of fewer rows, which fewer warps share; asked for: --set rows=192
 <embedded>/templates/attention_decode.ir: `adlgen templates show attention_decode` prints it
 [exit 3]
+
+# A tile has one scale of the right operand along a step of k.
+$ echo '{"name": "blocks", "inputs": {"A": {"type": "e4m3", "shape": [130, 256], "align": 16}, "As": {"type": "f32", "shape": [130, 2], "strides": [1, 132]}, "B": {"type": "e4m3", "shape": [512, 256], "align": 16}, "Bs": {"type": "f32", "shape": [4, 2]}}, "nodes": [{"op": "DequantizeLinear", "inputs": ["A", "As"], "outputs": ["a"], "attributes": {"axis": 1, "block_size": 128}}, {"op": "DequantizeLinear", "inputs": ["B", "Bs"], "outputs": ["b"], "attributes": {"block_shape": [128, 128]}}, {"op": "Gemm", "inputs": ["a", "b"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}' > blocks.json; adlgen compile blocks.json --gpu h100 --set bn=256 --emit ptx --out out 2>&1 | grep 'error\|hint'; adlgen run blocks.json --gpu h100 --on sim --set bn=64 --set bm=128 --check | tail -1
+blocks.json:1:486: error: bn 256: columns of the right operand share a scale, 128 each, and a tile would have several
+hint: bn that divides the block; asked for: --set bn=256
+y       f32   1.23e-04  4.51e-03  2e-03  ok

@@ -171,7 +171,8 @@ def check_cleared(gpu, kind, sizes, rows, n, align=1, dtype="bf16", **attributes
 LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS
          if gpu == "h100" or "e4m3" not in json.dumps(graph) or "DequantizeLinear" in json.dumps(graph)]
 moved = weighed("counts", [7], 7, 1, 20, 64, "u4", 64, zero=True)
-run_batch(sys.argv[1], LINES + [{"label": "moved", "graph": moved, "gpu": "h100", "skew": 2}])
+ahead = weighed("ends", [0, 1, 130], 131, 3, 130, 320, "s4", expected=8)
+run_batch(sys.argv[1], LINES + [{"label": "moved", "graph": moved, "gpu": "h100", "skew": 2}] + [{"label": "ahead", "graph": ahead, "gpu": gpu, "set": ["ahead=1"]} for gpu in GPUS])
 for device in GPUS:
     for ends, of, step in ([0, 1, 130], 200, 1), ([300, 7, 2**31 - 1], 129, 4), ([5, 3, 40, 33], 90, 16), ([10, 5, 40], 64, 4), ([-3, -3], 20, 1), ([20], 20, 8), ([0, 0], 5, 1):
         check_cleared(device, "ends", ends, of, 24, step)

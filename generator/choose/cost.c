@@ -53,17 +53,33 @@ static double memory_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile
   return bandwidth > 0 ? bytes / bandwidth * clock_hertz(gpu) : 0;
 }
 
-/* Blocks of a cluster begin and end together, those outside of the result too. */
-static double tile_count(const CostGemm *gemm, const CostTile *tile)
+#define SPREAD_STEPS 12 /* over which tiles of uneven groups are averaged */
+
+/* Tiles along an extent; where that is what groups have on average, the average of what they need. */
+static double tiles_along(const CostModel *model, int64_t extent, int64_t side, bool uneven)
 {
-  int64_t down = MAX(1, tile->cluster_m), across = MAX(1, tile->cluster_n);
-  return (double)gemm->batches * (double)(down * across) * divide_up(gemm->m, tile->bm * down) *
-         divide_up(gemm->n, tile->bn * across);
+  double sum = 0;
+  if (!uneven) return divide_up(extent, side);
+  for (int i = 0; i <= SPREAD_STEPS; i++) {
+    double part = 1 + model->group_spread * (2.0 * i / SPREAD_STEPS - 1);
+    sum += divide_up(MAX(1, (int64_t)((double)extent * part)), side);
+  }
+  return sum / (SPREAD_STEPS + 1);
 }
 
-CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts, unsigned resident)
+/* Blocks of a cluster begin and end together, those outside of the result too. */
+static double tile_count(const CostModel *model, const CostGemm *gemm, const CostTile *tile)
 {
-  double tiles = tile_count(gemm, tile);
+  int64_t down = MAX(1, tile->cluster_m), across = MAX(1, tile->cluster_n);
+  return (double)gemm->batches * (double)(down * across) *
+         tiles_along(model, gemm->m, tile->bm * down, gemm->uneven_m) *
+         tiles_along(model, gemm->n, tile->bn * across, gemm->uneven_n);
+}
+
+CostReport cost_waves(const CostModel *model, const CostGemm *gemm, const CostTile *tile, unsigned parts,
+                      unsigned resident)
+{
+  double tiles = tile_count(model, gemm, tile);
   return (CostReport){.tiles = tiles, .waves = ceil(tiles * parts / (gemm->sms * (double)resident))};
 }
 
@@ -447,7 +463,7 @@ CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostT
 {
   const CostModel *model = gpu->model;
   unsigned split = tile->split_k > 1 ? tile->split_k : 1;
-  CostReport cost = cost_waves(gemm, tile, split, 1);
+  CostReport cost = cost_waves(gpu->model, gemm, tile, split, 1);
   double busy = fmin(cost.tiles * split, gemm->sms), stores = straddling_stores(model, gemm, tile);
   double deep = ceil(divide_up(gemm->k, tile->bk) / split), engine;
   cost_step(gpu, gemm, tile, busy, stores, deep, &cost, &engine);
@@ -488,7 +504,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
 {
   const CostModel *model = gpu->model;
   unsigned split = tile->split_k > 1 ? tile->split_k : 1, resident = tile->blocks > 1 ? tile->blocks : 1;
-  CostReport cost = cost_waves(gemm, tile, split, resident);
+  CostReport cost = cost_waves(model, gemm, tile, split, resident);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, deep = bk * gemm->a_bytes / LINE;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   double blocks = cost.tiles * split, busy = fmin(blocks, gemm->sms);
@@ -596,7 +612,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
 {
   const CostModel *model = gpu->model;
   unsigned parts = tile->streamed ? tile->split_k : 1;
-  CostReport cost = cost_waves(gemm, tile, parts, 1);
+  CostReport cost = cost_waves(model, gemm, tile, parts, 1);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, resident = tile->blocks > 1 ? tile->blocks : 1;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   double warps = product_warps(tile->bm * tile->bn);

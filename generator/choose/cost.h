@@ -10,6 +10,7 @@ typedef struct CostGemm { /* extents; batches merge into one number */
   unsigned sms;                  /* SMs the kernel may use */
   bool a_straddles, b_straddles; /* rows of the operand start beside multiples of a sector, */
   bool out_straddles;            /* and those of the result */
+  bool uneven_m, uneven_n;       /* batches are groups, whose rows, along m or n, are so many on average */
   unsigned a_lines, b_lines;     /* what rows begin at multiples of, up to a line of 128 bytes */
   double operations;             /* of the epilogue, for each output (steps_operations) */
 } CostGemm;
@@ -48,7 +49,8 @@ typedef struct CostReport {             /* clocks */
 
 /* Tiles and waves alone, as the functions below count them: `parts` blocks take a tile, `resident` share an SM.
  * What is given up for these need not be priced. */
-CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts, unsigned resident);
+CostReport cost_waves(const CostModel *model, const CostGemm *gemm, const CostTile *tile, unsigned parts,
+                      unsigned resident);
 /* A kernel of TMA copies and warpgroup MMAs, persistent, its stores by TMA. */
 CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* Has the epilogue enough operations that the assembler would interleave those of many results? */

@@ -129,8 +129,8 @@ static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, i
                             .cluster_m = tile->cluster_m,
                             .cluster_n = tile->cluster_n};
   bool thin = gemm_candidate_is_thin(tile), shared = tile->warpgroups || thin || tile->stream_k > 1;
-  CostReport count =
-      cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
+  CostReport count = cost_waves(problem->gpu->model, &shape, &counted, shared ? MAX(1, sharers(tile)) : 1,
+                                thin ? MAX(1, tile->blocks) : 1);
   if (tile->pingpong > 1 && count.waves <= 1) return true; /* nobody to take turns with */
   /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
    */

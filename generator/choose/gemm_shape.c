@@ -174,6 +174,7 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
                     .b_lines = gemm_b_lines(gemm),
                     .operations = epilogue_operations(op) / gemm_products(problem)};
   *(swapped ? &shape.m : &shape.n) = columns;
+  *(swapped ? &shape.uneven_n : &shape.uneven_m) = gemm->groups != GEMM_WHOLE;
   for (unsigned i = 0; i < gemm->n_batch && !problem->batches; i++)
     shape.batches *= priced_batches(problem, gemm, i);
   return shape;

@@ -132,6 +132,19 @@ static unsigned alive_registers(const FusedOperator *op)
   return MAX(1, most_alive(op, own)) * words;
 }
 
+static unsigned gathered_inputs(const FusedOperator *op)
+{
+  const Elementwise *points = elementwise_of(op);
+  unsigned n = 0;
+  for (unsigned i = 0; points && points->places && i < op->n_inputs; i++) {
+    bool loaded = false;
+    for (unsigned j = 0; j < points->places[i].n; j++)
+      loaded |= points->places[i].indices[j].loaded.kind != OPERAND_ABSENT;
+    n += loaded;
+  }
+  return n;
+}
+
 /* ---- what is tried ---- */
 
 #define FACTS            "generator/choose/element_facts.def"

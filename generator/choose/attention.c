@@ -134,6 +134,25 @@ static bool is_wide(const Problem *problem)
   return width * ATTENTION_FEW_ROWS / threads > (problem->gpu->registers_per_thread + 1) / 2;
 }
 
+/* Are values the first elements of the keys, in one place of memory, and multiplied as they are? */
+static bool has_latents(const FusedOperator *op)
+{
+  const FusedAttention *attention = attention_of(op);
+  const GraphTensor *keys = op->inputs[attention->key_matrix.input].tensor,
+                    *values = op->inputs[attention->values.input].tensor;
+  int64_t begins[2] = {0, 0}, depth, width;
+  bool same = keys->index == values->index &&
+              (!keys->begins || symbolic_is_constant(keys->begins, &begins[0])) &&
+              (!values->begins || symbolic_is_constant(values->begins, &begins[1])) && begins[0] == begins[1];
+  for (unsigned d = 0; same && d < G_N_ELEMENTS(attention->values.strides); d++)
+    same = symbolic_same(attention->key_matrix.strides[d], attention->values.strides[d]);
+  if (same && attention->pages.rows)
+    same = symbolic_same(attention->pages.strides[0], attention->pages.strides[1]);
+  return same && attention->stored == attention->type && !attention->scaled &&
+         symbolic_is_constant(attention->depth, &depth) && symbolic_is_constant(attention->width, &width) &&
+         width <= depth;
+}
+
 /* ---- what is tried ---- */
 
 #define FACTS            "generator/choose/attention_facts.def"
@@ -158,7 +177,7 @@ const SpaceKind *space_kind_attention(void)
 {
   static const Axis axes[] = {{"rows", 1},      {"keys", 1},     {"stages", 1},  {"persistent"}, {"heads", 1},
                               {"cluster_n", 1}, {"backwards"},   {"queries", 1}, {"places", 1},  {"most", 1},
-                              {"chunk", 1},     {"together", 1}, {"divided"},    {"columns", 1}};
+                              {"chunk", 1},     {"together", 1}, {"divided"},    {"columns", 1}, {"latent"}};
   static const SpaceKind kind = SPACE_KIND("attention attention_decode", axes, NULL, true);
   return &kind;
 }

@@ -113,7 +113,7 @@ error: --set bm=128: bm is set already, by --set bm=64
 $ echo '{"inputs": {"q": {"type": "bf16", "shape": ["B", 8, "S", 64]}, "k": {"type": "bf16", "shape": ["B", 8, "N", 64]}, "v": {"type": "bf16", "shape": ["B", 8, "N", 64]}}, "nodes": [{"op": "Attention", "inputs": ["q", "k", "v"], "outputs": ["y"]}], "outputs": ["y"]}' > attention.json
 
 $ adlgen compile attention.json --gpu h100 --set rows=192 --emit ptx --out wide
-<embedded>/templates/attention_decode.ir:182:7: error: `attention_posts` has 64 flags in a row; a pair of 12 warps each needs 144
+<embedded>/templates/attention_decode.ir:215:7: error: `attention_posts` has 64 flags in a row; a pair of 12 warps each needs 144
         post %z
         ^
 hint: a tile of fewer rows, which fewer warps share; asked for: --set rows=192

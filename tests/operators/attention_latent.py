@@ -12,7 +12,7 @@ import runs
 adlgen = pathlib.Path(sys.argv[1]).resolve()
 PAGE, PAGES = 64, 6  # rows of a page, pages of the cache
 
-# batches, heads, rows, keys, elements of a latent and of its values, lengths (or none), pages
+# batches, heads, rows, keys, elements of a latent and of its values, lengths (or none), pages; with which element values begin (or none: the first)
 CASES = [
     (2, 16, 1, 300, 576, 512, [300, 129], False),
     (3, 16, 1, 40, 576, 512, [0, 1, 33], False),
@@ -21,6 +21,8 @@ CASES = [
     (1, 40, 1, 31, 320, 264, None, False),
     (1, 8, 1, 140, 320, 64, None, False),
     (2, 16, 1, 192, 576, 512, [1, 190], True),
+    (1, 16, 1, 129, 576, 512, None, False, 64),  # no keys' slot has them as its first columns
+    (1, 16, 1, 70, 384, 384, None, False),
 ]
 
 
@@ -29,11 +31,12 @@ def tensor(kind, *shape, data=None):
 
 
 def graph_of(case):
-    batches, heads, rows, keys, depth, width, lengths, paged = case
+    batches, heads, rows, keys, depth, width, lengths, paged, *begins = case
+    begin = begins[0] if begins else 0
     cache = (PAGES, PAGE, 1, depth) if paged else (batches, 1, keys, depth)
     graph = {"name": "latent", "opset": 25, "inputs": {"q": tensor("bf16", batches, heads, rows, depth), "c": tensor("bf16", *cache)},
-             "constants": {name: tensor("s64", 1, data=[value]) for name, value in (("zero", 0), ("width", width), ("axis", 3))},
-             "nodes": [{"op": "Slice", "inputs": ["c", "zero", "width", "axis"], "outputs": ["v"]}], "outputs": ["y", "l"]}
+             "constants": {name: tensor("s64", 1, data=[value]) for name, value in (("begin", begin), ("end", begin + width), ("axis", 3))},
+             "nodes": [{"op": "Slice", "inputs": ["c", "begin", "end", "axis"], "outputs": ["v"]}], "outputs": ["y", "l"]}
     keys_of = {"k": "c", "v": "v"}
     if paged:
         graph["constants"]["table"] = tensor("s64", batches, keys // PAGE, data=[5, 1, 0, 2, 5, 4])
@@ -50,17 +53,23 @@ def graph_of(case):
     return graph
 
 
-def check_launches(case, gpu):
+def check_launches(case, gpu, latent):
+    """One kernel, which multiplies values as they lie in keys' slots, or does not."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "graph.json")
         path.write_text(json.dumps(graph_of(case)))
-        done = subprocess.run([adlgen, "compile", path, "--gpu", gpu, "--emit", "ptx", "--out", folder], capture_output=True, text=True)
+        done = subprocess.run([adlgen, "compile", path, "--gpu", gpu, "--emit", "ir", "--out", folder], capture_output=True, text=True)
         launches = json.loads(pathlib.Path(folder, gpu, "plan.json").read_text())["launches"] if not done.returncode else []
+        texts = [text.read_text() for text in pathlib.Path(folder, gpu).glob("*.ir")]
     if len(launches) != 1:
         sys.exit(f"{gpu} {case}: {len(launches)} launches\n{done.stdout}{done.stderr}")
+    if any(f"bound latent: int = {latent}" not in text for text in texts):
+        sys.exit(f"{gpu} {case}: latent is not {latent} in all of its kernels")
 
 
 for device in ("h100", "a100"):
-    for case in (CASES[0], CASES[-1]):
-        check_launches(case, device)
+    check_launches(CASES[0], device, 1)
+    for case in CASES:
+        if case[7] or case[8:]:
+            check_launches(case, device, 0 if case[8:] else 1)
 runs.run_batch(adlgen, [{"label": str(case), "graph": graph_of(case), "gpu": gpu} for case in CASES for gpu in ("h100", "a100")])

@@ -121,7 +121,8 @@ static bool check_scale(Inference *at, unsigned input, const GraphTensor *of)
   bool elements = beyond + 1 == (int)of->rank;
   return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[input], "scale",
                       elements ? "one for each head: [heads, 1]"
-                               : "DequantizeLinear in front, or caches [sequences, keys, heads, d]",
+                               : "of caches [sequences, keys, heads, 1], of pages [pages, rows, heads, 1]; "
+                                 "else DequantizeLinear in front",
                       "`%s` varies along %s, which is not supported", scale->name,
                       elements ? "the elements of a head" : "keys that lie behind one another or in pages");
 }

@@ -35,14 +35,23 @@ static inline GraphKeys graph_keys(const GraphNode *node)
   return table ? KEYS_PAGES : lengths ? KEYS_CACHE : ends ? KEYS_PACKED : KEYS_OWN;
 }
 
+/* Has each row of the pages a scale of its own, which lies in pages like theirs? */
+static inline bool graph_scale_is_paged(const GraphNode *node, const GraphTensor *scale,
+                                        const GraphTensor *of)
+{
+  return graph_keys(node) == KEYS_PAGES && scale->rank == of->rank &&
+         symbolic_same(scale->shape[0], of->shape[0]) && symbolic_same(scale->shape[1], of->shape[1]);
+}
+
 /* The dimension of keys or values along which a scale of theirs (which broadcasts to them) varies and kernels do not follow it: elements of
- * a head; and rows, but where each sequence has its own first ones. -1: there is none. */
+ * a head; and rows, but where each sequence has its own first ones, or all of them have one in pages like theirs. -1: there is none. */
 static inline int graph_scale_beyond(const GraphNode *node, const GraphTensor *scale, const GraphTensor *of)
 {
+  bool each = graph_keys(node) == KEYS_CACHE || graph_scale_is_paged(node, scale, of);
   for (unsigned d = 0; d < scale->rank; d++) {
     unsigned along = of->rank - scale->rank + d, head = of->rank - 2;
     if (symbolic_equals(scale->shape[d], 1) || along == head) continue;
-    if (along > head || graph_keys(node) != KEYS_CACHE) return (int)along;
+    if (along > head || !each) return (int)along;
   }
   return -1;
 }

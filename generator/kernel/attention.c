@@ -1,23 +1,8 @@
 /* The attention template's part that only the graph knows: operands' strides, steps over scores, and what is stored. */
-#include "generator/program/attention.h"
+#include "generator/kernel/attention.h"
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
 #include <math.h>
-
-enum { RANK = 4 }; /* of all tensors: batch, head, row or key, element */
-
-typedef struct {
-  IrExpr *at[ATTENTION_DIMS]; /* where the tile begins, by dim */
-  IrExpr *shift;              /* of grouped rows: what is added to a row of the sequence; NULL: nothing */
-  int64_t rows, columns;
-  unsigned inner; /* the tile's second dim: keys or columns */
-} Place;
-
-/* Are the heads that share keys and values rows of a tile? Then it has `group` of them for each row of a sequence. */
-static bool is_grouped(const KernelBuild *build)
-{
-  return choice_int(build->choice, "grouped", 0);
-}
 
 /* ---- tensors ---- */
 
@@ -29,9 +14,9 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Atten
   IrModule *module = build->module;
   IrValue *value = build->kernel->parameters[parameter];
   const GraphTensor *tensor = build->op->inputs[operand->input].tensor;
-  static const char *const hints[RANK] = {"batch", "head", "row", "element"};
+  static const char *const hints[ATTENTION_RANK] = {"batch", "head", "row", "element"};
   value->type.align = choice_align(build->choice, tensor);
-  for (unsigned d = 0; d < RANK; d++) {
+  for (unsigned d = 0; d < ATTENTION_RANK; d++) {
     char *hint = arena_printf(module->arena, "%s_%s", value->name, page && !d ? "page" : hints[d]);
     const Symbolic *stride = page && !d ? page : operand->strides[d];
     value->type.strides[d] = kernel_dim(build, stride, hint, NUMBER_S64);
@@ -64,13 +49,13 @@ static IrValue *add_tensor(KernelBuild *build, const char *side, unsigned positi
 {
   const FusedOperator *op = build->op;
   unsigned inner = symbolic_equals(strides[ATTENTION_KEY], 0) ? ATTENTION_COLUMN : ATTENTION_KEY;
-  const unsigned dims[RANK] = {ATTENTION_BATCH, ATTENTION_HEAD, ATTENTION_ROW, inner};
-  const Symbolic *own_dims[RANK], *own_strides[RANK];
-  for (unsigned d = 0; d < RANK; d++) {
+  const unsigned dims[ATTENTION_RANK] = {ATTENTION_BATCH, ATTENTION_HEAD, ATTENTION_ROW, inner};
+  const Symbolic *own_dims[ATTENTION_RANK], *own_strides[ATTENTION_RANK];
+  for (unsigned d = 0; d < ATTENTION_RANK; d++) {
     own_dims[d] = op->dims[dims[d]];
     own_strides[d] = strides[dims[d]];
   }
-  return kernel_add_tensor(build, side, position, tensor, RANK, own_dims, own_strides);
+  return kernel_add_tensor(build, side, position, tensor, ATTENTION_RANK, own_dims, own_strides);
 }
 
 /* What is loaded for each sequence: [sequence, 1, 1, 1], of as many as there are elements. */
@@ -78,8 +63,9 @@ static IrValue *add_list(KernelBuild *build, unsigned position, const Symbolic *
 {
   const GraphTensor *list = build->op->inputs[position].tensor;
   const Symbolic *none = symbolic_constant(build->expressions, 0);
-  const Symbolic *dims[RANK] = {list->shape[0], none, none, none}, *strides[RANK] = {step, none, none, none};
-  return kernel_add_tensor(build, KERNEL_INPUT, position, list, RANK, dims, strides);
+  const Symbolic *dims[ATTENTION_RANK] = {list->shape[0], none, none, none},
+                 *strides[ATTENTION_RANK] = {step, none, none, none};
+  return kernel_add_tensor(build, KERNEL_INPUT, position, list, ATTENTION_RANK, dims, strides);
 }
 
 /* [batch, head, 1, page of the sequence] */
@@ -88,9 +74,9 @@ static IrValue *add_table(KernelBuild *build, unsigned position)
   const AttentionPages *pages = &attention_of(build->op)->pages;
   const FusedInput *table = &build->op->inputs[position];
   const Symbolic *none = symbolic_constant(build->expressions, 0);
-  const Symbolic *dims[RANK] = {build->op->dims[ATTENTION_BATCH], none, none, pages->columns},
-                 *strides[RANK] = {table->strides[ATTENTION_BATCH], none, none, pages->step};
-  return kernel_add_tensor(build, KERNEL_INPUT, position, table->tensor, RANK, dims, strides);
+  const Symbolic *dims[ATTENTION_RANK] = {build->op->dims[ATTENTION_BATCH], none, none, pages->columns},
+                 *strides[ATTENTION_RANK] = {table->strides[ATTENTION_BATCH], none, none, pages->step};
+  return kernel_add_tensor(build, KERNEL_INPUT, position, table->tensor, ATTENTION_RANK, dims, strides);
 }
 
 /* [batch, head, key, 1] */
@@ -98,10 +84,25 @@ static IrValue *add_scales(KernelBuild *build, unsigned position)
 {
   const FusedInput *scales = &build->op->inputs[position];
   const Symbolic *none = symbolic_constant(build->expressions, 0), *const *all = build->op->dims;
-  const Symbolic *dims[RANK] = {all[ATTENTION_BATCH], all[ATTENTION_HEAD], all[ATTENTION_KEY], none},
-                 *strides[RANK] = {scales->strides[ATTENTION_BATCH], scales->strides[ATTENTION_HEAD],
-                                   scales->strides[ATTENTION_KEY], none};
-  return kernel_add_tensor(build, KERNEL_INPUT, position, scales->tensor, RANK, dims, strides);
+  const Symbolic *dims[ATTENTION_RANK] = {all[ATTENTION_BATCH], all[ATTENTION_HEAD], all[ATTENTION_KEY],
+                                          none},
+                 *strides[ATTENTION_RANK] = {scales->strides[ATTENTION_BATCH],
+                                             scales->strides[ATTENTION_HEAD], scales->strides[ATTENTION_KEY],
+                                             none};
+  return kernel_add_tensor(build, KERNEL_INPUT, position, scales->tensor, ATTENTION_RANK, dims, strides);
+}
+
+/* [page, head, row of the page, 1] */
+static IrValue *add_paged_scales(KernelBuild *build, unsigned position, const Symbolic *page)
+{
+  const AttentionPages *pages = &attention_of(build->op)->pages;
+  const FusedInput *scales = &build->op->inputs[position];
+  const Symbolic *none = symbolic_constant(build->expressions, 0);
+  const Symbolic *dims[ATTENTION_RANK] = {pages->count, build->op->dims[ATTENTION_HEAD],
+                                          symbolic_constant(build->expressions, pages->rows), none},
+                 *strides[ATTENTION_RANK] = {page, scales->strides[ATTENTION_HEAD],
+                                             scales->strides[ATTENTION_KEY], none};
+  return kernel_add_tensor(build, KERNEL_INPUT, position, scales->tensor, ATTENTION_RANK, dims, strides);
 }
 
 static void add_tensors(KernelBuild *build)
@@ -117,8 +118,11 @@ static void add_tensors(KernelBuild *build)
           add_list(build, i, i == sequences->ends ? sequences->of_ends : sequences->of_lengths);
     else if (pages->rows && i == pages->table)
       build->inputs[i] = add_table(build, i);
+    else if (pages->scales[0] && i == attention_of(op)->key_scale_input)
+      build->inputs[i] = add_paged_scales(build, i, pages->scales[0]);
     else if (attention_of(op)->scaled && i == attention_of(op)->scale_input)
-      build->inputs[i] = add_scales(build, i);
+      build->inputs[i] =
+          pages->scales[1] ? add_paged_scales(build, i, pages->scales[1]) : add_scales(build, i);
     else if (!fused_is_contracted(op, i))
       build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
                                     (const Symbolic *const *)op->inputs[i].strides);
@@ -129,38 +133,6 @@ static void add_tensors(KernelBuild *build)
 
 /* ---- sub-kernels ---- */
 
-/* Where the place's tile lies in a tensor; along what has no step that is 0. But tiles of a cluster may lie behind the one row of a
- * result, which only their coordinate tells. */
-static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool result)
-{
-  const Place *place = scope->data;
-  IrModule *module = scope->build->module;
-  const FusedAttention *attention = attention_of(scope->build->op);
-  IrExpr *at[RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD], place->at[ATTENTION_ROW],
-                      place->at[place->inner]};
-  for (unsigned i = 0; i < scope->build->op->n_inputs; i++)
-    if (attention_is_by_group(attention, i) && !is_grouped(scope->build) && tensor == scope->tensors[i])
-      at[ATTENTION_HEAD] = ir_binary(module, OPERATOR_DIV, at[ATTENTION_HEAD],
-                                     kernel_dim(scope->build, attention->group, "GROUP", NUMBER_S32));
-  extent[0] = place->rows;
-  extent[1] = place->columns;
-  for (unsigned d = 0; d < RANK; d++) {
-    int64_t stride;
-    if (!ir_expr_is_int(tensor->type.strides[d], &stride) || stride) continue;
-    if (result && d == ATTENTION_ROW && choice_int(scope->build->choice, "cluster_n", 1) > 1) continue;
-    at[d] = ir_int(module, 0);
-    if (d >= RANK - 2) extent[d + 2 - RANK] = 1;
-  }
-  return ir_index_array(module, ir_value(module, tensor), RANK, at);
-}
-
-static IrExpr *load_input(StepScope *scope, unsigned input)
-{
-  int64_t extent[2];
-  IrExpr *access = corner(scope, scope->tensors[input], extent, false);
-  return scope_load_tile(scope, input, access, extent);
-}
-
 static IrExpr *add_tile(StepScope *scope, const char *name, int64_t rows, int64_t columns)
 {
   int64_t extent[2] = {rows, columns};
@@ -169,86 +141,48 @@ static IrExpr *add_tile(StepScope *scope, const char *name, int64_t rows, int64_
                   ir_parameter_new(scope->function, name, ir_tile(module, NUMBER_F32, 2, extent, NULL)));
 }
 
-static IrExpr *add_number(StepScope *scope, const char *name)
-{
-  return ir_value(scope->build->module, ir_parameter_new(scope->function, name, ir_scalar(NUMBER_S32)));
-}
-
-static void add_place(StepScope *scope, Place *place, bool keys)
+static void add_place(StepScope *scope, AttentionPlace *place, bool keys)
 {
   static const char *const names[] = {"batch", "head", "row", "key"};
   for (unsigned d = 0; d < (keys ? 4 : 3); d++)
-    place->at[d] = add_number(scope, names[d]);
+    place->at[d] = attention_number(scope, names[d]);
   place->at[ATTENTION_COLUMN] = ir_int(scope->build->module, 0);
 }
 
 /* ---- masks by place ---- */
 
-static IrExpr *emit(StepScope *scope, IrOpcode code, NumberType element, int64_t rows, int64_t columns,
-                    IrExpr *a, IrExpr *b)
-{
-  int64_t extent[2] = {rows, columns};
-  IrType type = ir_tile(scope->build->module, element, 2, extent, NULL);
-  return b ? ir_emit_value(&scope->builder, code, type, "place", 2, a, b)
-           : ir_emit_value(&scope->builder, code, type, "place", 1, a);
-}
-
-/* 0, 1, .. along a tile's rows (dim 0) or keys (dim 1). */
-static IrExpr *counted(StepScope *scope, unsigned dim, NumberType element)
-{
-  const Place *place = scope->data;
-  int64_t extent[2] = {dim ? 1 : place->rows, dim ? place->columns : 1};
-  IrModule *module = scope->build->module;
-  IrType type = ir_tile(module, element, 2, extent, NULL);
-  IrExpr *number = ir_emit_value(&scope->builder, OP_IOTA, type, "number", 0);
-  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, dim));
-  return number;
-}
-
-/* Of a tile's rows (dim 0) or keys (dim 1): where they are, from `first` on. */
-static IrExpr *numbers(StepScope *scope, unsigned dim, IrExpr *first)
-{
-  const Place *place = scope->data;
-  int64_t rows = dim ? 1 : place->rows, columns = dim ? place->columns : 1;
-  return emit(scope, OP_ADD, NUMBER_S32, rows, columns, counted(scope, dim, NUMBER_S32), first);
-}
-
-static IrExpr *group_of(KernelBuild *build)
-{
-  return kernel_dim(build, attention_of(build->op)->group, "GROUP", NUMBER_S32);
-}
-
 /* Of a tile's rows: which row of the sequence each is, and `more`. */
 static IrExpr *row_numbers(StepScope *scope, IrExpr *more)
 {
-  const Place *place = scope->data;
+  const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
-  if (!is_grouped(scope->build))
-    return numbers(scope, 0, ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], more));
-  IrExpr *number = numbers(scope, 0, place->at[ATTENTION_ROW]);
-  number = emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, group_of(scope->build));
+  if (!attention_is_grouped(scope->build))
+    return attention_numbers(scope, 0, ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], more));
+  IrExpr *number = attention_numbers(scope, 0, place->at[ATTENTION_ROW]);
+  number = attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, attention_group(scope->build));
   if (place->shift) more = ir_binary(module, OPERATOR_ADD, place->shift, more);
-  return emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, number, more);
+  return attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, number, more);
 }
 
 /* Of a tile's grouped rows: where each lies in a tensor of these steps from row to row and from head to head, s64. */
 static IrExpr *grouped_offsets(StepScope *scope, IrExpr *begin, const IrValue *tensor)
 {
-  const Place *place = scope->data;
+  const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
-  IrExpr *group = group_of(scope->build), *number = numbers(scope, 0, place->at[ATTENTION_ROW]);
+  IrExpr *group = attention_group(scope->build),
+         *number = attention_numbers(scope, 0, place->at[ATTENTION_ROW]);
   IrExpr *first = ir_binary(module, OPERATOR_MUL, place->at[ATTENTION_HEAD], group);
-  IrExpr *row = emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, group);
-  IrExpr *whole = emit(scope, OP_MUL, NUMBER_S32, place->rows, 1, row, group);
-  IrExpr *head = emit(scope, OP_SUB, NUMBER_S32, place->rows, 1, number, whole);
-  IrExpr *parts[] = {emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, row, begin),
-                     emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, head, first)};
+  IrExpr *row = attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, group);
+  IrExpr *whole = attention_emit(scope, OP_MUL, NUMBER_S32, place->rows, 1, row, group);
+  IrExpr *head = attention_emit(scope, OP_SUB, NUMBER_S32, place->rows, 1, number, whole);
+  IrExpr *parts[] = {attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, row, begin),
+                     attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, head, first)};
   IrExpr *steps[] = {tensor->type.strides[ATTENTION_ROW], tensor->type.strides[ATTENTION_HEAD]};
   for (unsigned i = 0; i < G_N_ELEMENTS(parts); i++) {
-    parts[i] = emit(scope, OP_CAST, NUMBER_S64, place->rows, 1, parts[i], NULL);
-    parts[i] = emit(scope, OP_MUL, NUMBER_S64, place->rows, 1, parts[i], steps[i]);
+    parts[i] = attention_emit(scope, OP_CAST, NUMBER_S64, place->rows, 1, parts[i], NULL);
+    parts[i] = attention_emit(scope, OP_MUL, NUMBER_S64, place->rows, 1, parts[i], steps[i]);
   }
-  return emit(scope, OP_ADD, NUMBER_S64, place->rows, 1, parts[0], parts[1]);
+  return attention_emit(scope, OP_ADD, NUMBER_S64, place->rows, 1, parts[0], parts[1]);
 }
 
 /* Elements that lie side by side and may be moved at once, wherever a grouped row begins. */
@@ -269,13 +203,13 @@ static IrExpr *as_tile(StepScope *scope, IrExpr *number, NumberType element)
   int64_t one[2] = {1, 1};
   IrType type = ir_tile(scope->build->module, NUMBER_S32, 2, one, NULL);
   IrExpr *tile = ir_emit_value(&scope->builder, OP_SPLAT, type, "place", 1, number);
-  return element == NUMBER_S32 ? tile : emit(scope, OP_CAST, element, 1, 1, tile, NULL);
+  return element == NUMBER_S32 ? tile : attention_emit(scope, OP_CAST, element, 1, 1, tile, NULL);
 }
 
 /* Where scores lie, as a step takes it: the number, and multiples of row and key. */
 static IrExpr *place_index(StepScope *scope, unsigned value)
 {
-  const Place *place = scope->data;
+  const AttentionPlace *place = scope->data;
   KernelBuild *build = scope->build;
   const AttentionIndex *index = &attention_of(build->op)->indices[value];
   const Symbolic *const steps[] = {index->row, index->key};
@@ -286,15 +220,16 @@ static IrExpr *place_index(StepScope *scope, unsigned value)
     if (symbolic_equals(steps[d], 0)) continue;
     int64_t own[2] = {d ? 1 : place->rows, d ? place->columns : 1};
     IrExpr *first = as_tile(scope, place->at[d ? ATTENTION_KEY : ATTENTION_ROW], element);
-    IrExpr *number = emit(scope, OP_ADD, element, own[0], own[1], counted(scope, d, element), first);
+    IrExpr *number =
+        attention_emit(scope, OP_ADD, element, own[0], own[1], attention_counted(scope, d, element), first);
     if (!symbolic_equals(steps[d], 1)) {
       IrExpr *step = as_tile(scope, kernel_dim(build, steps[d], "STEP", NUMBER_S32), element);
-      number = emit(scope, OP_MUL, element, own[0], own[1], number, step);
+      number = attention_emit(scope, OP_MUL, element, own[0], own[1], number, step);
     }
     bool lone = extent[0] * extent[1] == 1 && symbolic_equals(index->number, 0);
     for (unsigned e = 0; e < G_N_ELEMENTS(extent); e++)
       extent[e] = MAX(extent[e], own[e]);
-    sum = lone ? number : emit(scope, OP_ADD, element, extent[0], extent[1], number, sum);
+    sum = lone ? number : attention_emit(scope, OP_ADD, element, extent[0], extent[1], number, sum);
   }
   return sum;
 }
@@ -306,24 +241,25 @@ static IrExpr *limit_of(StepScope *scope, const AttentionBound *bound)
   IrExpr *limit = scope_operand(scope, &bound->limit);
   NumberType type = step_element(limit, NUMBER_S32);
   if (type == NUMBER_S64) {
-    limit = emit(scope, OP_MIN, type, 1, 1, limit, ir_int(module, G_MAXINT32 / 2));
-    limit = emit(scope, OP_MAX, type, 1, 1, limit, ir_int(module, G_MININT32 / 2));
+    limit = attention_emit(scope, OP_MIN, type, 1, 1, limit, ir_int(module, G_MAXINT32 / 2));
+    limit = attention_emit(scope, OP_MAX, type, 1, 1, limit, ir_int(module, G_MININT32 / 2));
   }
-  return type == NUMBER_S32 ? limit : emit(scope, OP_CAST, NUMBER_S32, 1, 1, limit, NULL);
+  return type == NUMBER_S32 ? limit : attention_emit(scope, OP_CAST, NUMBER_S32, 1, 1, limit, NULL);
 }
 
 /* The scores where the bound lets them be, else -infinity. */
 static IrExpr *within(StepScope *scope, const AttentionBound *bound, IrExpr *score)
 {
-  const Place *place = scope->data;
+  const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
   IrExpr *number = kernel_dim(scope->build, bound->number, "BOUND", NUMBER_S32);
-  IrExpr *key = numbers(scope, 1, place->at[ATTENTION_KEY]), *end = number;
+  IrExpr *key = attention_numbers(scope, 1, place->at[ATTENTION_KEY]), *end = number;
   int64_t rows = bound->from_row ? place->rows : 1;
   if (bound->from_row) end = row_numbers(scope, number);
   if (bound->limit.kind != OPERAND_IMMEDIATE)
-    end = emit(scope, OP_ADD, NUMBER_S32, rows, 1, limit_of(scope, bound), end);
-  IrExpr *seen = emit(scope, bound->least ? OP_GE : OP_LE, NUMBER_BOOL, rows, place->columns, key, end);
+    end = attention_emit(scope, OP_ADD, NUMBER_S32, rows, 1, limit_of(scope, bound), end);
+  IrExpr *seen =
+      attention_emit(scope, bound->least ? OP_GE : OP_LE, NUMBER_BOOL, rows, place->columns, key, end);
   int64_t extent[2] = {place->rows, place->columns};
   return ir_emit_value(&scope->builder, OP_SELECT, ir_tile(module, NUMBER_F32, 2, extent, NULL), "seen", 3,
                        seen, score, ir_float(module, -INFINITY));
@@ -331,66 +267,37 @@ static IrExpr *within(StepScope *scope, const AttentionBound *bound, IrExpr *sco
 
 static bool write_score(KernelBuild *build)
 {
-  StepScope scope = {.load = load_input};
-  Place place = {.rows = choice_int(build->choice, "rows", 0),
-                 .columns = choice_int(build->choice, "keys", 0),
-                 .inner = ATTENTION_KEY};
+  StepScope scope = {.load = attention_load};
+  AttentionPlace place = {.rows = choice_int(build->choice, "rows", 0),
+                          .columns = choice_int(build->choice, "keys", 0),
+                          .inner = ATTENTION_KEY};
   scope_open(&scope, build, "score");
   scope.data = &place;
-  scope.load = load_input;
+  scope.load = attention_load;
   scope.index = place_index;
   scope.anchors[0] = add_tile(&scope, "product", place.rows, place.columns);
   add_place(&scope, &place, true);
-  if (!choice_int(build->choice, "places", 0)) place.shift = add_number(&scope, "shift");
+  if (!choice_int(build->choice, "places", 0)) place.shift = attention_number(&scope, "shift");
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, true)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
   const FusedAttention *attention = attention_of(build->op);
   IrExpr *score = step_convert(&writer, scope_operand(&scope, &attention->score), NUMBER_F32);
   if (attention_scales_steps(attention)) /* in powers of 2: the template's own scale is ln 2 then */
-    score = emit(&scope, OP_MUL, NUMBER_F32, place.rows, place.columns, score,
-                 ir_float(build->module, attention->scale / G_LN2));
+    score = attention_emit(&scope, OP_MUL, NUMBER_F32, place.rows, place.columns, score,
+                           ir_float(build->module, attention->scale / G_LN2));
   for (unsigned i = 0; i < attention->n_bounds; i++)
     score = within(&scope, &attention->bounds[i], score);
   scope_close(&scope, score);
   return true;
 }
 
-/* A tile of values in the type that it is multiplied in, each key's by its scale if they have some. */
-static void write_widened(KernelBuild *build)
-{
-  static const char *const names[] = {"batch", "head", "key"};
-  const FusedAttention *attention = attention_of(build->op);
-  IrModule *module = build->module;
-  StepScope scope = {.load = load_input};
-  Place place = {.rows = choice_int(build->choice, "keys", 0),
-                 .columns = choice_int(build->choice, "dv_tile", 0),
-                 .inner = ATTENTION_COLUMN};
-  int64_t extent[2] = {place.rows, place.columns};
-  scope_open(&scope, build, "values");
-  scope.data = &place;
-  scope.load = load_input;
-  IrType type = ir_tile(module, attention->type, 2, extent, NULL);
-  IrExpr *values = ir_value(module, ir_parameter_new(scope.function, "wide", type));
-  for (unsigned d = 0; d < G_N_ELEMENTS(names); d++)
-    place.at[d] = ir_value(module, ir_parameter_new(scope.function, names[d], ir_scalar(NUMBER_S32)));
-  place.at[ATTENTION_COLUMN] = ir_int(module, 0);
-  scope_add_tensors(&scope);
-  if (attention->scaled) {
-    FusedOperand input = {.kind = OPERAND_INPUT, .index = attention->scale_input};
-    StepWriter writer = kernel_steps(build, &scope.builder);
-    IrExpr *scale = step_convert(&writer, scope_operand(&scope, &input), attention->type);
-    values = ir_emit_value(&scope.builder, OP_MUL, type, "scaled", 2, values, scale);
-  }
-  scope_close(&scope, values);
-}
-
 /* Rows of the tile in front of `end`: of another sequence are those behind it. */
 static IrExpr *own_rows(StepScope *scope, IrExpr *end)
 {
-  const Place *place = scope->data;
-  IrExpr *number = numbers(scope, 0, place->at[ATTENTION_ROW]);
-  return emit(scope, OP_LT, NUMBER_BOOL, place->rows, 1, number, end);
+  const AttentionPlace *place = scope->data;
+  IrExpr *number = attention_numbers(scope, 0, place->at[ATTENTION_ROW]);
+  return attention_emit(scope, OP_LT, NUMBER_BOOL, place->rows, 1, number, end);
 }
 
 /* Do several blocks share a head's columns? */
@@ -402,7 +309,7 @@ static bool shares_columns(const StepScope *scope)
 /* Where the block with the first ones alone comes. */
 static IrBuilder in_first_columns(StepScope *scope)
 {
-  const Place *place = scope->data;
+  const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
   IrExpr *first = ir_binary(module, OPERATOR_EQ, place->at[ATTENTION_COLUMN], ir_int(module, 0));
   IrBuilder builder = ir_builder_at_end(ir_region_add(ir_emit(&scope->builder, OP_IF, 1, first)));
@@ -414,14 +321,14 @@ static IrBuilder in_first_columns(StepScope *scope)
  * [rows, columns]. */
 static IrExpr *own_elements(StepScope *scope, IrExpr *own, const Symbolic *width)
 {
-  const Place *place = scope->data;
+  const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
   int64_t columns = place->columns;
   symbolic_is_constant(width, &columns);
   if (columns >= place->columns) return own;
-  IrExpr *within = emit(scope, OP_LT, NUMBER_BOOL, 1, place->columns, numbers(scope, 1, ir_int(module, 0)),
-                        ir_int(module, columns));
-  return emit(scope, OP_AND, NUMBER_BOOL, place->rows, place->columns, own, within);
+  IrExpr *within = attention_emit(scope, OP_LT, NUMBER_BOOL, 1, place->columns,
+                                  attention_numbers(scope, 1, ir_int(module, 0)), ir_int(module, columns));
+  return attention_emit(scope, OP_AND, NUMBER_BOOL, place->rows, place->columns, own, within);
 }
 
 /* Rows of a tile that lie wherever their heads are, those in front of `end`. */
@@ -457,7 +364,7 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end, IrExpr *
       store_grouped(scope, i, value, begin, own);
       continue;
     }
-    IrExpr *to = corner(scope, tensor, extent, true);
+    IrExpr *to = attention_corner(scope, tensor, extent, true);
     IrBuilder builder = scope->builder;
     if (shares_columns(scope) && symbolic_equals(op->outputs[i].strides[ATTENTION_COLUMN], 0))
       builder = in_first_columns(scope); /* all who share a head know it */
@@ -471,7 +378,7 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end, IrExpr *
 /* Tiles of a sequence's rows leave whole, by whatever copies whole tiles; of the last one its own rows are stored. */
 static bool write_sequence(StepScope *scope, IrExpr *end)
 {
-  const Place *place = scope->data;
+  const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
   IrExpr *behind = ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], ir_int(module, place->rows));
   IrOp *whole = ir_emit(&scope->builder, OP_IF, 1, ir_binary(module, OPERATOR_LE, behind, end));
@@ -483,12 +390,12 @@ static bool write_epilogue(KernelBuild *build)
 {
   StepScope scope = {0};
   bool divided = choice_int(build->choice, "divided", 0); /* then it gets what blocks have added up */
-  Place place = {.rows = choice_int(build->choice, divided ? "chunk" : "rows", 0),
-                 .columns = choice_int(build->choice, "dv_tile", 0),
-                 .inner = ATTENTION_COLUMN};
+  AttentionPlace place = {.rows = choice_int(build->choice, divided ? "chunk" : "rows", 0),
+                          .columns = choice_int(build->choice, "dv_tile", 0),
+                          .inner = ATTENTION_COLUMN};
   scope_open(&scope, build, "epilogue");
   scope.data = &place;
-  scope.load = load_input;
+  scope.load = attention_load;
   scope.anchors[1] = add_tile(&scope, "result", place.rows, place.columns);
   scope.anchors[2] = add_tile(&scope, "lse", place.rows, 1);
   add_place(&scope, &place, false);
@@ -498,7 +405,7 @@ static bool write_epilogue(KernelBuild *build)
   IrExpr *end = attention_of(build->op)->sequences.packed
                     ? ir_value(build->module, ir_parameter_new(scope.function, "end", ir_scalar(NUMBER_S32)))
                     : NULL;
-  IrExpr *begin = is_grouped(build) ? add_number(&scope, "begin") : NULL;
+  IrExpr *begin = attention_is_grouped(build) ? attention_number(&scope, "begin") : NULL;
   scope_add_tensors(&scope);
   if (end && !begin ? !write_sequence(&scope, end) : !write_rows(&scope, NULL, end, begin)) return false;
   scope_close(&scope, NULL);
@@ -540,11 +447,12 @@ static void write_slab(KernelBuild *build)
     IrValue *table = scope.tensors[pages->table];
     int64_t step;
     bool still = ir_expr_is_int(table->type.strides[0], &step) && !step;
-    IrExpr *at[RANK] = {still ? ir_int(module, 0) : given[0], ir_int(module, 0), ir_int(module, 0),
-                        ir_binary(module, OPERATOR_DIV, given[2], ir_int(module, pages->rows))};
+    IrExpr *at[ATTENTION_RANK] = {still ? ir_int(module, 0) : given[0], ir_int(module, 0), ir_int(module, 0),
+                                  ir_binary(module, OPERATOR_DIV, given[2], ir_int(module, pages->rows))};
     count = kernel_dim(build, pages->count, "PAGES", NUMBER_S32);
-    IrExpr *loaded = load_number(&scope, "page", ir_index_array(module, ir_value(module, table), RANK, at),
-                                 table->type.element);
+    IrExpr *loaded =
+        load_number(&scope, "page", ir_index_array(module, ir_value(module, table), ATTENTION_RANK, at),
+                    table->type.element);
     IrExpr *behind = ir_binary(module, OPERATOR_ADD, loaded,
                                ir_select(module, ir_binary(module, OPERATOR_LT, loaded, ir_int(module, 0)),
                                          count, ir_int(module, 0)));
@@ -565,9 +473,10 @@ static IrExpr *load_entry(StepScope *scope, IrExpr *sequence, int64_t more)
   const FusedAttention *attention = attention_of(build->op);
   IrValue *list = scope->tensors[attention->sequences.lengths];
   IrExpr *zero = ir_int(module, 0),
-         *at[RANK] = {ir_binary(module, OPERATOR_ADD, sequence, ir_int(module, more)), zero, zero, zero};
-  IrExpr *loaded = load_number(scope, "entry", ir_index_array(module, ir_value(module, list), RANK, at),
-                               list->type.element);
+         *at[ATTENTION_RANK] = {ir_binary(module, OPERATOR_ADD, sequence, ir_int(module, more)), zero, zero,
+                                zero};
+  IrExpr *loaded = load_number(
+      scope, "entry", ir_index_array(module, ir_value(module, list), ATTENTION_RANK, at), list->type.element);
   IrExpr *keys = kernel_dim(build, attention->keys, "KEYS", NUMBER_S32);
   return ir_call(module, "max", 2, ir_call(module, "min", 2, loaded, keys), zero);
 }
@@ -578,7 +487,7 @@ static void write_seen(KernelBuild *build)
   const FusedAttention *attention = attention_of(build->op);
   IrModule *module = build->module;
   StepScope scope = {0};
-  Place place = {.rows = 1, .columns = 1, .inner = ATTENTION_KEY};
+  AttentionPlace place = {.rows = 1, .columns = 1, .inner = ATTENTION_KEY};
   scope_open(&scope, build, "seen");
   scope.data = &place;
   for (unsigned d = 0; d < ATTENTION_ROW; d++)
@@ -600,7 +509,8 @@ static void write_seen(KernelBuild *build)
     more = symbolic_add(build->expressions, bound->number, more);
     IrValue *tensor = scope.tensors[bound->limit.index];
     int64_t extent[2];
-    IrExpr *limit = load_number(&scope, "limit", corner(&scope, tensor, extent, false), tensor->type.element);
+    IrExpr *limit =
+        load_number(&scope, "limit", attention_corner(&scope, tensor, extent, false), tensor->type.element);
     IrExpr *end = ir_binary(module, OPERATOR_ADD, limit, kernel_dim(build, more, "BOUND", NUMBER_S32));
     seen = ir_call(module, "min", 2, seen, end);
   }
@@ -626,16 +536,18 @@ static void write_down(KernelBuild *build)
 {
   IrModule *module = build->module;
   StepScope scope = {0};
-  Place place = {.rows = choice_int(build->choice, "rows", 0)};
+  AttentionPlace place = {.rows = choice_int(build->choice, "rows", 0)};
   if (choice_int(build->choice, "places", 0)) return; /* few queries: their template asks nobody */
   scope_open(&scope, build, "down");
   scope.data = &place;
-  IrExpr *tile = add_number(&scope, "tile"), *down = counted(&scope, 0, NUMBER_S32);
+  IrExpr *tile = attention_number(&scope, "tile"), *down = attention_counted(&scope, 0, NUMBER_S32);
   scope_add_tensors(&scope);
-  if (is_grouped(build)) {
-    IrExpr *group = group_of(build), *row = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place.rows));
-    down = emit(&scope, OP_ADD, NUMBER_S32, place.rows, 1, down, ir_binary(module, OPERATOR_MOD, row, group));
-    down = emit(&scope, OP_DIV, NUMBER_S32, place.rows, 1, down, group);
+  if (attention_is_grouped(build)) {
+    IrExpr *group = attention_group(build),
+           *row = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place.rows));
+    down = attention_emit(&scope, OP_ADD, NUMBER_S32, place.rows, 1, down,
+                          ir_binary(module, OPERATOR_MOD, row, group));
+    down = attention_emit(&scope, OP_DIV, NUMBER_S32, place.rows, 1, down, group);
   }
   down->value->name = "down";
   scope_close(&scope, down);
@@ -665,19 +577,19 @@ static void write_gathered(KernelBuild *build)
   const FusedAttention *attention = attention_of(build->op);
   IrModule *module = build->module;
   StepScope scope = {0};
-  Place place = {.rows = choice_int(build->choice, "rows", 0),
-                 .columns = choice_int(build->choice, "d_tile", 0)};
+  AttentionPlace place = {.rows = choice_int(build->choice, "rows", 0),
+                          .columns = choice_int(build->choice, "d_tile", 0)};
   int64_t extent[2] = {place.rows, place.columns};
   IrType type = ir_tile(module, attention->type, 2, extent, NULL);
   if (choice_int(build->choice, "places", 0)) return; /* few queries: their template asks nobody */
   scope_open(&scope, build, "gathered");
   scope.data = &place;
   IrValue *queries = ir_parameter_new(scope.function, "queries", build->kernel->parameters[0]->type);
-  place.at[ATTENTION_HEAD] = add_number(&scope, "head");
-  place.at[ATTENTION_ROW] = add_number(&scope, "row");
-  IrExpr *begin = add_number(&scope, "begin"), *end = add_number(&scope, "end");
+  place.at[ATTENTION_HEAD] = attention_number(&scope, "head");
+  place.at[ATTENTION_ROW] = attention_number(&scope, "row");
+  IrExpr *begin = attention_number(&scope, "begin"), *end = attention_number(&scope, "end");
   scope_add_tensors(&scope);
-  scope_close(&scope, is_grouped(build)
+  scope_close(&scope, attention_is_grouped(build)
                           ? gather_queries(&scope, queries, begin, end, type)
                           : ir_emit_value(&scope.builder, OP_SPLAT, type, "none", 1, ir_float(module, 0)));
 }
@@ -686,7 +598,7 @@ static void write_gathered(KernelBuild *build)
 static const Symbolic *heads_of_tiles(const KernelBuild *build)
 {
   const FusedAttention *attention = attention_of(build->op);
-  return is_grouped(build)
+  return attention_is_grouped(build)
              ? symbolic_binary(build->expressions, SYMBOLIC_DIV, attention->heads, attention->group)
              : attention->heads;
 }
@@ -707,7 +619,7 @@ static void schedule_sequences(KernelBuild *build)
                               kernel_dim(build, heads_of_tiles(build), "H", NUMBER_S32),
                               ir_int(module, choice_int(build->choice, "rows", 0)),
                               ir_int(module, choice_int(build->choice, "heads", 1)),
-                              is_grouped(build) ? group_of(build) : ir_int(module, 1)};
+                              attention_is_grouped(build) ? attention_group(build) : ir_int(module, 1)};
   tiles->operands = arena_memdup(module->arena, operands, sizeof operands);
   tiles->n_operands = G_N_ELEMENTS(operands);
 }
@@ -763,7 +675,8 @@ bool kernel_write_attention(KernelBuild *build)
   describe_operand(build, 0, &attention->queries, NULL);
   describe_operand(build, 1, &attention->key_matrix, pages[0]);
   describe_operand(build, 2, &attention->values, pages[1]);
-  for (unsigned i = 1; is_grouped(build) && i < 3; i++) /* heads of tiles are those of keys and values */
+  for (unsigned i = 1; attention_is_grouped(build) && i < 3;
+       i++) /* heads of tiles are those of keys and values */
     build->kernel->parameters[i]->type.dims[1] = kernel_dim(build, heads_of_tiles(build), "H", NUMBER_S32);
   ir_region_visit(build->kernel->body, read_at_zero, build);
   add_tensors(build);
@@ -773,6 +686,9 @@ bool kernel_write_attention(KernelBuild *build)
   write_down(build);
   write_gathered(build);
   write_slab(build);
-  write_widened(build);
+  attention_write_widened(build, "keyed", "d_tile", attention->pages.scales[0], true,
+                          attention->key_scale_input);
+  attention_write_widened(build, "values", "dv_tile", attention->scaled, attention->pages.scales[1],
+                          attention->scale_input);
   return write_score(build) && write_epilogue(build);
 }

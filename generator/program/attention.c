@@ -63,6 +63,11 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
                                       pages->strides[1]};
   for (unsigned i = 0; i < G_N_ELEMENTS(of_pages); i++)
     visitor->expression(of_pages[i], visitor->data);
+  for (unsigned i = 0; i < G_N_ELEMENTS(pages->scales); i++) {
+    if (!pages->scales[i]) continue;
+    visitor->number(i ? attention->scale_input : attention->key_scale_input, visitor->data);
+    visitor->expression(pages->scales[i], visitor->data);
+  }
 }
 
 static void describe_operand(const FusedOperator *op, const AttentionOperand *operand, const char *name,

@@ -43,6 +43,8 @@ typedef struct AttentionPages {
   const Symbolic *columns, *step; /* of the table: pages of a sequence, elements from one to the next */
   const Symbolic *count;          /* pages of the cache */
   const Symbolic *strides[2];     /* elements from page to page, of keys and of values */
+  const Symbolic
+      *scales[2]; /* the same of scales of theirs that lie in pages too; NULL: they have none such */
 } AttentionPages;
 
 /* Batches are sequences, whose rows of queries and results lie behind one another: row m of a sequence behind those of the ones before it.
@@ -67,6 +69,8 @@ typedef struct FusedAttention {
   NumberType stored;    /* of keys and values in memory: `type`, or one of 8 bits */
   bool scaled;          /* values are multiplied by a scale for each key, */
   unsigned scale_input; /* of inputs[] */
+  unsigned
+      key_scale_input; /* the same of keys, where pages.scales[0] says so; others are steps over scores */
   uint64_t
       by_group; /* of inputs[], by bit: what heads that share keys share too, counted as heads of keys are */
   FusedOperand score; /* what softmax is of but for the scale: ANCHOR 0, the product, or a STEP */

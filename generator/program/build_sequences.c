@@ -126,7 +126,12 @@ static ProgramValue read_scale(Sequences *s, unsigned input, bool along)
   if (!scale) return none;
   if (graph_scalar(scale, &value)) return along ? none : program_immediate(value, scale->type);
   ProgramAccess access = {.tensor = scale};
-  for (unsigned d = 0; d < scale->rank; d++) {
+  bool paged = graph_scale_is_paged(node, scale, node->inputs[SEQUENCES_K]);
+  if (paged && !along) return none;
+  if (paged)
+    access = program_page_access(s->at, node, scale, node->inputs[SEQUENCES_TABLE], symbol(s, s->batch),
+                                 symbol(s, s->key));
+  for (unsigned d = paged ? 2 : 0; d < scale->rank; d++) {
     unsigned of = rank - scale->rank + d;
     bool still = symbolic_equals(scale->shape[d], 1);
     int axis = of == rank - 2 ? s->head : of == rank - 3 ? s->key : s->batch;
@@ -134,7 +139,7 @@ static ProgramValue read_scale(Sequences *s, unsigned input, bool along)
         (ProgramIndex){still ? symbolic_constant(s->at->program->arena, 0) : symbol(s, axis), PROGRAM_NONE};
     varies |= !still && axis == s->key;
   }
-  return varies == along ? program_add_read(s->at, node, access) : none;
+  return (varies || paged) == along ? program_add_read(s->at, node, access) : none;
 }
 
 static ProgramValue times(Sequences *s, ProgramValue value, ProgramValue scale)

@@ -1,6 +1,7 @@
 /* Attention: a contraction of queries and keys, steps over its results, a softmax along keys, and the contraction of that
  * with values. Its templates compute the softmax; scale and causality they do themselves, other steps they call. */
 #include "generator/program/attention.h"
+#include "generator/program/match_pages.h"
 #include "generator/program/match_scores.h"
 #include "generator/program/match_sequences.h"
 #include <math.h>
@@ -13,7 +14,8 @@ typedef struct {
   unsigned q, k, v;                /* nodes that read the operands */
   int row, key, column, depth;     /* axes */
   int scale;                       /* node that reads a scale for each key of values; or PROGRAM_NONE */
-  int table;                       /* node that reads which page keys and values lie in; or PROGRAM_NONE */
+  int key_scale; /* one that reads a scale for each key in pages like theirs; or PROGRAM_NONE */
+  int table;     /* node that reads which page keys and values lie in; or PROGRAM_NONE */
   ProgramValue limits[ATTENTION_MOST_BOUNDS]; /* of the bounds */
   BoundSequences sequences;
   unsigned ending,
@@ -61,65 +63,6 @@ static bool is_plain(const Attention *at, unsigned node)
 
 /* ---- pages ---- */
 
-static bool is_map_of(const Program *program, unsigned node, OperatorId op, ProgramValue a, ProgramValue b)
-{
-  const ProgramNode *map = &program->nodes[node];
-  return map->kind == NODE_MAP && map->op == op && map->n_operands == 2 &&
-         bind_same_value(map->operands[0], a) && bind_same_value(map->operands[1], b);
-}
-
-/* What loads the number of the page that a read is in, of which negative ones count from the end:
- * Where(Less(number, 0), Add(number, pages), number); or PROGRAM_NONE. */
-static int table_of(const Program *program, const ProgramAccess *access)
-{
-  const ProgramIndex *page = &access->at[0];
-  if (page->node == PROGRAM_NONE || !symbolic_equals(page->of_axes, 0)) return PROGRAM_NONE;
-  const ProgramNode *where = &program->nodes[page->node];
-  if (where->kind != NODE_MAP || where->op != ONNX_Where || where->operands[2].kind != VALUE_NODE)
-    return PROGRAM_NONE;
-  ProgramValue number = where->operands[2], zero = {VALUE_IMMEDIATE, 0, 0, 0, NUMBER_S64};
-  const ProgramNode *table = &program->nodes[number.node];
-  const ProgramValue below = where->operands[0], turned = where->operands[1];
-  if (below.kind != VALUE_NODE || turned.kind != VALUE_NODE) return PROGRAM_NONE;
-  const ProgramNode *add = &program->nodes[turned.node];
-  bool adds = add->kind == NODE_MAP && add->op == ONNX_Add && bind_same_value(add->operands[0], number);
-  const ProgramValue count = adds ? add->operands[1] : absent;
-  const Symbolic *pages = count.kind == VALUE_IMMEDIATE
-                              ? symbolic_constant(program->arena, (int64_t)count.immediate)
-                          : count.kind == VALUE_NODE ? program->nodes[count.node].index
-                                                     : NULL;
-  bool from_end = pages && symbolic_same(pages, access->tensor->shape[0]) &&
-                  is_map_of(program, below.node, ONNX_Less, number, zero);
-  bool loaded =
-      table->kind == NODE_READ && table->access.tensor->rank == 2 && table->access.outside == OUTSIDE_NEVER;
-  return from_end && loaded ? (int)number.node : PROGRAM_NONE;
-}
-
-/* The axis of keys that lie in row `key % rows` of a page that is loaded at `key / rows`, if other dimensions are plain; or PROGRAM_NONE. */
-static int paged_axis(const Attention *at, unsigned read)
-{
-  const Program *program = at->program;
-  Arena *arena = program->arena;
-  const ProgramAccess *access = &program->nodes[read].access;
-  int table = access->tensor->rank > 2 ? table_of(program, access) : PROGRAM_NONE, axis = PROGRAM_NONE;
-  bool zeros = access->outside == OUTSIDE_FILL && access->fill == 0;
-  const Symbolic *rows = access->tensor->shape[1];
-  if (table < 0 || !zeros || !symbolic_is_constant(rows, NULL)) return PROGRAM_NONE;
-  const ProgramAccess *page = &program->nodes[table].access;
-  for (int i = 0; i < (int)program->n_axes; i++)
-    if (symbolic_same(page->at[1].of_axes,
-                      symbolic_binary(arena, SYMBOLIC_DIV, program->axes[i].symbol, rows)))
-      axis = i;
-  bool loads = page->at[1].node != PROGRAM_NONE || access->at[1].node != PROGRAM_NONE;
-  if (axis < 0 || loads || !bind_is_plain(at->binding, page, 0)) return PROGRAM_NONE;
-  const Symbolic *row = symbolic_binary(arena, SYMBOLIC_MOD, program->axes[axis].symbol, rows);
-  bool plain = symbolic_same(access->at[1].of_axes, row);
-  for (unsigned d = 2; d < access->tensor->rank; d++)
-    plain = plain && bind_is_plain(at->binding, access, d) &&
-            !(program_axes_in(program, access->at[d].of_axes) >> axis & 1);
-  return plain ? axis : PROGRAM_NONE;
-}
-
 #define PAGE_OF_TILE                                                                                         \
   64 /* pages are whole parts of so many rows, or so many rows several times: as tiles of keys are */
 
@@ -130,15 +73,15 @@ static bool find_pages(Attention *at)
   const ProgramAccess *keys = &program->nodes[at->k].access, *values = &program->nodes[at->v].access;
   AttentionPages *pages = &at->bound->pages;
   bool sequences = at->bound->sequences.packed,
-       paged = sequences ? paged_axis(at, at->k) >= 0 : !is_plain(at, at->k);
+       paged = sequences ? bind_paged_axis(at->binding, at->k) >= 0 : !is_plain(at, at->k);
   at->table = PROGRAM_NONE;
-  if (paged != (sequences ? paged_axis(at, at->v) >= 0 : !is_plain(at, at->v)))
+  if (paged != (sequences ? bind_paged_axis(at->binding, at->v) >= 0 : !is_plain(at, at->v)))
     return bind_refuse(at->binding, "of keys and values one lies in pages");
   if (!paged) return true;
-  at->table = table_of(program, keys);
-  if (paged_axis(at, at->k) != at->key || paged_axis(at, at->v) != at->key)
+  at->table = bind_table_of(program, keys);
+  if (bind_paged_axis(at->binding, at->k) != at->key || bind_paged_axis(at->binding, at->v) != at->key)
     return bind_refuse(at->binding, "keys or values are in pages along something else");
-  if (at->table != table_of(program, values) ||
+  if (at->table != bind_table_of(program, values) ||
       !symbolic_same(keys->tensor->shape[1], values->tensor->shape[1]) ||
       !symbolic_same(keys->tensor->shape[0], values->tensor->shape[0]))
     return bind_refuse(at->binding, "keys and values lie in pages of several tables or sizes");
@@ -156,6 +99,34 @@ static bool find_pages(Attention *at)
   return true;
 }
 
+/* Does the node read one number for each key out of pages like those of keys and values, by their table? */
+static bool is_paged_scale(const Attention *at, int read)
+{
+  const Program *program = at->program;
+  if (read < 0 || at->table < 0 || bind_paged_axis(at->binding, (unsigned)read) != at->key) return false;
+  const ProgramAccess *access = &program->nodes[read].access, *keys = &program->nodes[at->k].access;
+  return bind_table_of(program, access) == at->table &&
+         symbolic_same(access->tensor->shape[0], keys->tensor->shape[0]) &&
+         symbolic_same(access->tensor->shape[1], keys->tensor->shape[1]);
+}
+
+/* Products of keys by such scales: the product's value, or that of the multiplication. */
+static ProgramValue with_key_scale(Attention *at)
+{
+  const Program *program = at->program;
+  const ProgramValue product = value_of(at->first, 0);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *mul = &program->nodes[i];
+    bool scales = mul->kind == NODE_MAP && mul->op == ONNX_Mul &&
+                  bind_same_value(mul->operands[0], product) &&
+                  is_paged_scale(at, bind_read_of(program, mul->operands[1]));
+    if (!scales) continue;
+    at->key_scale = (int)mul->operands[1].node;
+    return value_of(i, 0);
+  }
+  return product;
+}
+
 /* Strides as if pages lay one behind the other, in the order of the table: batches stay batches, keys walk along the rows of a page. */
 static void lay_pages_out(Attention *at, Space *space, unsigned key)
 {
@@ -163,6 +134,13 @@ static void lay_pages_out(Attention *at, Space *space, unsigned key)
   const AttentionPages *pages = &at->bound->pages;
   if (!pages->rows) return;
   const unsigned reads[] = {at->k, at->v};
+  const int scales[] = {at->key_scale, at->scale};
+  for (unsigned i = 0; i < G_N_ELEMENTS(scales); i++)
+    if (is_paged_scale(at, scales[i])) {
+      const GraphTensor *tensor = program->nodes[scales[i]].access.tensor;
+      space->strides[key][at->binding->places[scales[i]]] = tensor->strides[1];
+      at->bound->pages.scales[i] = tensor->strides[0];
+    }
   for (unsigned i = 0; i < G_N_ELEMENTS(reads); i++) {
     unsigned place = at->binding->places[reads[i]], table = at->binding->places[at->table];
     for (unsigned d = 0; d < key; d++)
@@ -199,7 +177,7 @@ static bool find_sequences(Attention *at)
   bool fits = bind_along_rows(at->binding, sequences, &program->nodes[at->q].access, at->row);
   const unsigned reads[] = {at->k, at->v};
   for (unsigned i = 0; i < G_N_ELEMENTS(reads); i++)
-    fits = fits && (paged_axis(at, reads[i]) >= 0 ||
+    fits = fits && (bind_paged_axis(at->binding, reads[i]) >= 0 ||
                     bind_along_keys(at->binding, sequences, &program->nodes[reads[i]].access, at->key));
   for (unsigned i = 0; i < program->n_nodes; i++)
     if (program->nodes[i].kind == NODE_WRITE)
@@ -256,7 +234,7 @@ static int operand_read(Attention *at, const ProgramValue *value)
   for (unsigned i = 0; i < program->n_axes; i++)
     lengths |= program->axes[i].length != PROGRAM_NONE;
   read = read && (lengths || (bind_is_matrix(program, value->node) &&
-                              (is_plain(at, value->node) || paged_axis(at, value->node) >= 0)));
+                              (is_plain(at, value->node) || bind_paged_axis(at->binding, value->node) >= 0)));
   if (read) return (int)value->node;
   bind_refuse(at->binding, "an operand of its contractions is computed, or lies in no plain order");
   return PROGRAM_NONE;
@@ -442,6 +420,11 @@ static bool bind_limits(Attention *at)
   return true;
 }
 
+static int page_of_scale(const Attention *at, int scale)
+{
+  return is_paged_scale(at, scale) ? at->program->nodes[scale].access.at[0].node : PROGRAM_NONE;
+}
+
 /* Steps over scores stand between the first contraction and what is left of them; others the template computes. */
 /* What computes which page keys and values are in, and where sequences begin and end: by node; g_free. */
 static bool *places_of_operands(const Attention *at)
@@ -451,6 +434,8 @@ static bool *places_of_operands(const Attention *at)
   bool *places = g_new0(bool, program->n_nodes + 1), paged = at->table >= 0;
   const int loaded[] = {paged ? program->nodes[at->k].access.at[0].node : PROGRAM_NONE,
                         paged ? program->nodes[at->v].access.at[0].node : PROGRAM_NONE,
+                        page_of_scale(at, at->key_scale),
+                        page_of_scale(at, at->scale),
                         s->begin,
                         s->rows,
                         s->first,
@@ -511,6 +496,7 @@ static bool mark_steps(Attention *at, ProgramValue scores)
   const Program *program = at->program;
   Binding *binding = at->binding;
   if (scores.kind != VALUE_NODE) return bind_refuse(at->binding, "its scores are a number");
+  const ProgramValue product = with_key_scale(at);
   g_autofree bool *own = program_ancestors(program, scores.node);
   for (unsigned i = 0; i < at->bound->n_bounds; i++)
     add_ancestors(program, &at->limits[i], own);
@@ -530,7 +516,8 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     if (between && !own[i]) binding->inside[i] = true;
     if (node->kind == NODE_INDEX && own[i] && !keep_index(at, node->index, index)) return false;
     if (node->kind == NODE_REDUCE && i != at->first && i != at->second) binding->inside[i] = true;
-    bool taken = node->kind != NODE_READ || i == at->q || i == at->k || i == at->v || is_plain(at, i);
+    bool taken = node->kind != NODE_READ || i == at->q || i == at->k || i == at->v || is_plain(at, i) ||
+                 ((i == (unsigned)at->scale || i == (unsigned)at->key_scale) && is_paged_scale(at, (int)i));
     if (!taken) return bind_refuse(at->binding, "a step reads at indices of its own");
     if (node->kind == NODE_WRITE && program->varies[i] >> at->key & 1)
       return bind_refuse(at->binding, "scores or weights are results too");
@@ -539,7 +526,8 @@ static bool mark_steps(Attention *at, ProgramValue scores)
   }
   at->bound->n_indices = n_indices;
   keep_floats(at, own);
-  bind_anchor(binding, value_of(at->first, 0), ATTENTION_PRODUCT, 0, NUMBER_F32);
+  if (product.node != at->first) binding->inside[product.node] = true;
+  bind_anchor(binding, product, ATTENTION_PRODUCT, 0, NUMBER_F32);
   bind_anchor(binding, value_of(at->second, 0), ATTENTION_RESULT, 0, NUMBER_F32);
   find_sum(at);
   return true;
@@ -710,6 +698,7 @@ static bool settle(Attention *at)
   bound->values.input = at->binding->places[at->v];
   bound->scaled = at->scale != PROGRAM_NONE;
   if (bound->scaled) bound->scale_input = at->binding->places[at->scale];
+  if (at->key_scale != PROGRAM_NONE) bound->key_scale_input = at->binding->places[at->key_scale];
   if (bound->pages.rows) bound->pages.table = at->binding->places[at->table];
   lay_pages_out(at, &space, batches + 1);
   lay_keys_out(at, &space, batches + 1);
@@ -737,7 +726,11 @@ static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
   FusedAttention *bound = arena_new_object(program->arena, FusedAttention);
-  Attention at = {.binding = binding, .bound = bound, .program = program, .scale = PROGRAM_NONE};
+  Attention at = {.binding = binding,
+                  .bound = bound,
+                  .program = program,
+                  .scale = PROGRAM_NONE,
+                  .key_scale = PROGRAM_NONE};
   if (!find_reductions(&at) || !find_operands(&at) || !check_softmax(&at)) return false;
   ProgramValue scores = peel(&at);
   if (!mark_steps(&at, scores) || !bind_lists(binding) || !bind_limits(&at) ||

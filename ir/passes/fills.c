@@ -107,9 +107,34 @@ static bool serves_fills(const IrOp *op, GHashTable *needed)
   return op->code == OP_LOAD && op->results[0]->type.kind == TYPE_SCALAR && gives_needed(op, needed);
 }
 
+typedef struct {
+  GHashTable *needed;
+  bool lacks;
+} LoadSearch;
+
+static bool lacks_load(const IrOp *op, GHashTable *needed);
+
+static void find_source(const IrExpr *expr, void *data)
+{
+  LoadSearch *source = data;
+  const IrOp *op = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  if (op && !source->lacks) source->lacks = lacks_load(op, source->needed);
+}
+
+/* Is it computed from a number that is loaded, but not for the fills? */
+static bool lacks_load(const IrOp *op, GHashTable *needed)
+{
+  LoadSearch source = {needed, false};
+  if (gives_needed(op, needed)) return false;
+  if (op->code == OP_LOAD) return op->results[0]->type.kind == TYPE_SCALAR;
+  for (unsigned i = 0; is_scalar_only(op) && i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], find_source, &source);
+  return source.lacks;
+}
+
 bool producer_has(const IrOp *op, GHashTable *needed)
 {
-  return is_scalar_only(op) || serves_fills(op, needed) || ends_fills(op);
+  return (is_scalar_only(op) && !lacks_load(op, needed)) || serves_fills(op, needed) || ends_fills(op);
 }
 
 /* ---- what they bring ---- */

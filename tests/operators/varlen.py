@@ -89,6 +89,9 @@ def cases():
             each = 512 // page
             yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], table=shuffled(3 * each, 5 * each), page=page, keys=3 * each, is_causal=1,
                          stored=stored, scales=[-2] if page > 16 else [])
+            yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], table=shuffled(3 * each, 5 * each), page=page, keys=3 * each, is_causal=1,
+                         stored=stored, scales=[-4, -3, -2] if page != 64 else [-4, -3], dtype="f16" if page > 16 else "bf16", sums=page == 64,
+                         scale=0.02 if stored == "e4m3" else 4e-4)
         for scales in ([], [-2], [-3], [-4, -3, -2], [-4]):
             yield varlen([0, 1, 2, 3, 70], 8, 2, 128, lengths=[64, 65, 1, 128], keys=128, is_causal=1, sums=True, stored=stored, scales=scales)
         yield varlen(mixed, 4, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, stored=stored, scales=[-2], dtype="f16", softcap=20.0)
@@ -96,6 +99,10 @@ def cases():
         yield varlen(mixed, 2, 2, 64, rows=300, align=1, is_causal=1, stored=stored, scales=[-2])
     yield varlen([0, 1, 2, 90], 4, 1, 128, lengths=[1, 77, 200], table=[5, -1, 0, 1, 3, -3], page=128, keys=6, is_causal=1, stored="e4m3", scales=[],
                  front="DequantizeLinear")
+    yield varlen([0, 1, 2, 90], 4, 1, 128, lengths=[1, 77, 200], table=[5, -1, 0, 1, 3, -3], page=128, keys=6, is_causal=1, stored="e4m3", scales=[-4, -3, -2])
+    yield varlen([0, 1, 2, 90], 6, 3, 72, dv=40, rows=1000, lengths=[1, 77, 200], table=[5, 99, -9, 1, 3, -3], page=128, keys=6, stored="s8", scales=[-4, -3, -2],
+                 scale=4e-4)
+    yield varlen(mixed, 4, 2, 72, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, stored="s8", scales=[-2], scale=4e-4)
     yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, stored="u8", scales=[-2], front="DequantizeLinear")
     yield varlen(mixed, 4, 2, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, stored="e5m2", front="Cast", dtype="f16")
     # groups of heads that do not divide a tile, in windows, with fewer keys than rows, of wider and narrower values

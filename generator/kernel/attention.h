@@ -1,0 +1,35 @@
+/* Between the files that write attention's kernels. */
+#pragma once
+#include "generator/kernel/kernel.h"
+#include "generator/program/attention.h"
+
+enum { ATTENTION_RANK = 4 }; /* of all tensors: batch, head, row or key, element */
+
+typedef struct {
+  IrExpr *at[ATTENTION_DIMS]; /* where the tile begins, by dim */
+  IrExpr *shift;              /* of grouped rows: what is added to a row of the sequence; NULL: nothing */
+  int64_t rows, columns;
+  unsigned inner; /* the tile's second dim: keys or columns */
+} AttentionPlace;
+
+/* Are the heads that share keys and values rows of a tile? Then it has `group` of them for each row of a sequence. */
+bool attention_is_grouped(const KernelBuild *build);
+IrExpr *attention_group(KernelBuild *build);
+/* A tile of rows x columns that the operation makes of a and, unless it is NULL, b. */
+IrExpr *attention_emit(StepScope *scope, IrOpcode code, NumberType element, int64_t rows, int64_t columns,
+                       IrExpr *a, IrExpr *b);
+/* Of a tile's rows (dim 0) or keys (dim 1): where they are, from `first` on. */
+IrExpr *attention_numbers(StepScope *scope, unsigned dim, IrExpr *first);
+/* 0, 1, .. along a tile's rows (dim 0) or keys (dim 1). */
+IrExpr *attention_counted(StepScope *scope, unsigned dim, NumberType element);
+/* Where the place's tile lies in a tensor, of so many rows and columns; along what has no step that is 0. But tiles of a cluster may lie
+ * behind the one row of a result, which only their coordinate tells. */
+IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool result);
+/* A parameter of a sub-kernel, s32. */
+IrExpr *attention_number(StepScope *scope, const char *name);
+/* An input of steps where the place's tile lies. */
+IrExpr *attention_load(StepScope *scope, unsigned input);
+/* The sub-kernel that gives a tile of keys or values in the type that they are multiplied in, each key's by its scale if they have some (`input`,
+ * if `scaled`; in pages if `paged`). */
+void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,
+                             bool paged, unsigned input);

@@ -1,0 +1,76 @@
+/* What sub-kernels of attention's templates are made of: parameters, places of a tile, operations on tiles. */
+#include "generator/kernel/attention.h"
+
+bool attention_is_grouped(const KernelBuild *build)
+{
+  return choice_int(build->choice, "grouped", 0);
+}
+
+IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool result)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  const FusedAttention *attention = attention_of(scope->build->op);
+  IrExpr *at[ATTENTION_RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD],
+                                place->at[ATTENTION_ROW], place->at[place->inner]};
+  for (unsigned i = 0; i < scope->build->op->n_inputs; i++)
+    if (attention_is_by_group(attention, i) && !attention_is_grouped(scope->build) &&
+        tensor == scope->tensors[i])
+      at[ATTENTION_HEAD] = ir_binary(module, OPERATOR_DIV, at[ATTENTION_HEAD],
+                                     kernel_dim(scope->build, attention->group, "GROUP", NUMBER_S32));
+  extent[0] = place->rows;
+  extent[1] = place->columns;
+  for (unsigned d = 0; d < ATTENTION_RANK; d++) {
+    int64_t stride;
+    if (!ir_expr_is_int(tensor->type.strides[d], &stride) || stride) continue;
+    if (result && d == ATTENTION_ROW && choice_int(scope->build->choice, "cluster_n", 1) > 1) continue;
+    at[d] = ir_int(module, 0);
+    if (d >= ATTENTION_RANK - 2) extent[d + 2 - ATTENTION_RANK] = 1;
+  }
+  return ir_index_array(module, ir_value(module, tensor), ATTENTION_RANK, at);
+}
+
+IrExpr *attention_load(StepScope *scope, unsigned input)
+{
+  int64_t extent[2];
+  IrExpr *access = attention_corner(scope, scope->tensors[input], extent, false);
+  return scope_load_tile(scope, input, access, extent);
+}
+
+IrExpr *attention_number(StepScope *scope, const char *name)
+{
+  return ir_value(scope->build->module, ir_parameter_new(scope->function, name, ir_scalar(NUMBER_S32)));
+}
+
+IrExpr *attention_emit(StepScope *scope, IrOpcode code, NumberType element, int64_t rows, int64_t columns,
+                       IrExpr *a, IrExpr *b)
+{
+  int64_t extent[2] = {rows, columns};
+  IrType type = ir_tile(scope->build->module, element, 2, extent, NULL);
+  return b ? ir_emit_value(&scope->builder, code, type, "place", 2, a, b)
+           : ir_emit_value(&scope->builder, code, type, "place", 1, a);
+}
+
+IrExpr *attention_counted(StepScope *scope, unsigned dim, NumberType element)
+{
+  const AttentionPlace *place = scope->data;
+  int64_t extent[2] = {dim ? 1 : place->rows, dim ? place->columns : 1};
+  IrModule *module = scope->build->module;
+  IrType type = ir_tile(module, element, 2, extent, NULL);
+  IrExpr *number = ir_emit_value(&scope->builder, OP_IOTA, type, "number", 0);
+  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, dim));
+  return number;
+}
+
+IrExpr *attention_numbers(StepScope *scope, unsigned dim, IrExpr *first)
+{
+  const AttentionPlace *place = scope->data;
+  int64_t rows = dim ? 1 : place->rows, columns = dim ? place->columns : 1;
+  return attention_emit(scope, OP_ADD, NUMBER_S32, rows, columns, attention_counted(scope, dim, NUMBER_S32),
+                        first);
+}
+
+IrExpr *attention_group(KernelBuild *build)
+{
+  return kernel_dim(build, attention_of(build->op)->group, "GROUP", NUMBER_S32);
+}

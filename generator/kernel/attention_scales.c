@@ -1,0 +1,95 @@
+/* Keys and values of 8 bits in attention's templates: tiles in the type that they are multiplied in, each key's by its scale where keys have one. */
+#include "generator/kernel/attention.h"
+#include "generator/kernel/steps.h"
+
+/* The head of keys that a place's head is of, as the input counts them. */
+static IrExpr *head_of(StepScope *scope, unsigned input)
+{
+  const AttentionPlace *place = scope->data;
+  KernelBuild *build = scope->build;
+  IrExpr *head = place->at[ATTENTION_HEAD];
+  if (!attention_is_by_group(attention_of(build->op), input) || attention_is_grouped(build)) return head;
+  return ir_binary(build->module, OPERATOR_DIV, head, attention_group(build));
+}
+
+/* A column of numbers at offsets of a tensor, 0 where nothing is `within`. */
+static IrExpr *gather_column(StepScope *scope, const IrValue *tensor, IrExpr *offset, IrExpr *within)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  int64_t extent[2] = {place->rows, 1};
+  NumberType element = tensor->type.element;
+  IrExpr *column = ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, element, 2, extent, NULL),
+                                 tensor->name, 2, ir_value(module, (IrValue *)tensor), offset);
+  ir_attribute_set(column->value->def, ATTR_WHERE, within);
+  ir_attribute_set(column->value->def, ATTR_FILL,
+                   number_class(element) == NUMBER_FLOAT ? ir_float(module, 0) : ir_int(module, 0));
+  return column;
+}
+
+/* Of a tile's keys: a scale each, which lies in a page as the key does; 0 of keys from `seen` on and of what is no page. */
+static IrExpr *paged_scales(StepScope *scope, unsigned input, IrExpr *seen)
+{
+  const AttentionPlace *place = scope->data;
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  const AttentionPages *pages = &attention_of(build->op)->pages;
+  const IrValue *table = scope->tensors[pages->table], *scales = scope->tensors[input];
+  IrExpr *const *strides = scales->type.strides, *rows = ir_int(module, pages->rows),
+                *count = kernel_dim(build, pages->count, "PAGES", NUMBER_S32);
+  int64_t n = place->rows;
+#define COLUMN(code, type, ...) attention_emit(scope, code, NUMBER_##type, n, 1, __VA_ARGS__)
+  IrExpr *key = attention_numbers(scope, 0, place->at[ATTENTION_KEY]);
+  IrExpr *within = COLUMN(OP_LT, BOOL, key, seen), *number = COLUMN(OP_DIV, S32, key, rows);
+  IrExpr *behind = COLUMN(OP_SUB, S32, key, COLUMN(OP_MUL, S32, number, rows));
+  IrExpr *first = ir_binary(module, OPERATOR_MUL, place->at[ATTENTION_BATCH], table->type.strides[0]);
+  IrExpr *entry = COLUMN(
+      OP_ADD, S64, COLUMN(OP_MUL, S64, COLUMN(OP_CAST, S64, number, NULL), table->type.strides[3]), first);
+  IrExpr *page = gather_column(scope, table, entry, within);
+  page = COLUMN(OP_CAST, S64, page, NULL);
+  IrExpr *turned = COLUMN(OP_ADD, S64, page, count), *below = COLUMN(OP_LT, BOOL, page, ir_int(module, 0));
+  int64_t extent[2] = {n, 1};
+  page = ir_emit_value(&scope->builder, OP_SELECT, ir_tile(module, NUMBER_S64, 2, extent, NULL), "page", 3,
+                       below, turned, page);
+  within = COLUMN(OP_AND, BOOL, within, COLUMN(OP_GE, BOOL, page, ir_int(module, 0)));
+  within = COLUMN(OP_AND, BOOL, within, COLUMN(OP_LT, BOOL, page, count));
+  IrExpr *head = ir_binary(module, OPERATOR_MUL, head_of(scope, input), strides[1]);
+  IrExpr *row =
+      COLUMN(OP_ADD, S64, COLUMN(OP_MUL, S64, COLUMN(OP_CAST, S64, behind, NULL), strides[2]), head);
+  IrExpr *offset = COLUMN(OP_ADD, S64, COLUMN(OP_MUL, S64, page, strides[0]), row);
+#undef COLUMN
+  return gather_column(scope, scales, offset, within);
+}
+
+void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,
+                             bool paged, unsigned input)
+{
+  static const char *const names[] = {"batch", "head", "key"};
+  const FusedAttention *attention = attention_of(build->op);
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  AttentionPlace place = {.rows = choice_int(build->choice, "keys", 0),
+                          .columns = choice_int(build->choice, columns, 0),
+                          .inner = ATTENTION_COLUMN};
+  int64_t extent[2] = {place.rows, place.columns};
+  scope_open(&scope, build, name);
+  scope.data = &place;
+  scope.load = attention_load;
+  IrType type = ir_tile(module, attention->type, 2, extent, NULL);
+  IrExpr *values = ir_value(module, ir_parameter_new(scope.function, "wide", type));
+  for (unsigned d = 0; d < G_N_ELEMENTS(names); d++)
+    place.at[d] = attention_number(&scope, names[d]);
+  IrExpr *key = place.at[G_N_ELEMENTS(names) - 1], *seen = attention_number(&scope, "seen");
+  place.at[ATTENTION_COLUMN] = ir_int(module, 0);
+  scope_add_tensors(&scope);
+  if (scaled) {
+    FusedOperand operand = {.kind = OPERAND_INPUT, .index = input};
+    StepWriter writer = kernel_steps(build, &scope.builder);
+    place.at[ATTENTION_KEY] = key;
+    IrExpr *scale = paged ? paged_scales(&scope, input, seen) : NULL;
+    place.at[ATTENTION_ROW] = key; /* keys are rows of this tile */
+    scale = step_convert(&writer, scale ? scale : scope_operand(&scope, &operand), attention->type);
+    values = ir_emit_value(&scope.builder, OP_MUL, type, "scaled", 2, values, scale);
+  }
+  scope_close(&scope, values);
+}

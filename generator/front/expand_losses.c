@@ -245,7 +245,8 @@ static GraphTensor *sum_of_rows(Expansion *at, const char *part, GraphTensor *x,
 
 /* Inputs: the result's gradient, x, scale. With n = (x - mean) / deviation and g = dy scale: (g - mean(g) - n mean(g n)) / deviation;
  * without the mean of g where nothing was taken off. The mean of g n is that of g (x - mean), over the deviation: so it does not
- * wait for the deviation, and warps meet once for both. */
+ * wait for the deviation, and warps meet once for both. What is divided is divided first, by rows where it can be: two products
+ * with something added are left for each element. */
 static void norm_gradient(Expansion *at, bool centred)
 {
   unsigned axis;
@@ -262,12 +263,15 @@ static void norm_gradient(Expansion *at, bool centred)
   GraphTensor *g = expand(at, ONNX_Mul, "g", dy, expand_widened(at, expand_input(at, 2)));
   GraphTensor *along = expand(at, ONNX_Mul, "along", g, from_mean);
   GraphTensor *slope =
-      expand(at, ONNX_Mul, "slope", expand_reduce(at, ONNX_ReduceMean, "covariance", along, axes), inverse);
-  GraphTensor *tilt = expand(at, ONNX_Mul, "tilt", normal, slope);
-  GraphTensor *rest = expand(at, ONNX_Sub, "rest", g, tilt);
-  if (centred)
-    rest = expand(at, ONNX_Sub, "even", rest, expand_reduce(at, ONNX_ReduceMean, "level", g, axes));
-  give_as(at, 0, expand(at, ONNX_Mul, "gradient", rest, inverse), given);
+      expand(at, ONNX_Mul, "slope", expand_reduce(at, ONNX_ReduceMean, "covariance", along, axes),
+             expand(at, ONNX_Mul, "inverse_square", inverse, inverse));
+  GraphTensor *rest = expand(at, ONNX_Mul, "share", g, inverse);
+  if (centred) {
+    GraphTensor *level = expand_reduce(at, ONNX_ReduceMean, "level", g, axes);
+    rest = expand(at, ONNX_Sub, "even", rest, expand(at, ONNX_Mul, "level_share", level, inverse));
+  }
+  GraphTensor *gradient = expand(at, ONNX_Sub, "gradient", rest, expand(at, ONNX_Mul, "tilt", normal, slope));
+  give_as(at, 0, gradient, given);
   if (expand_wants(at, 1)) /* the normalised x once more: rather than to store the first */
     give_as(at, 1,
             sum_of_rows(at, "of_scale",

@@ -1,6 +1,7 @@
 /* Row programs: whole rows are loaded, computed, reduced and stored in phases. What later phases need of a row's elements
  * stays in registers. */
 #include "generator/kernel/row_program.h"
+#include <math.h>
 
 #define TINY       0x1p-64 /* whose reciprocal is far from the end of f32, and so is that of what is larger */
 #define SHORT_BITS 16
@@ -114,11 +115,19 @@ static IrExpr *sum_of(StepScope *scope, IrExpr *value)
   return reduce(scope, "sum", NUMBER_F32, value);
 }
 
-static IrExpr *mean_of(StepScope *scope, IrExpr *value)
+/* By a power of two a product is as exact as the quotient. */
+static IrExpr *divided_by_number(StepScope *scope, const char *name, IrExpr *sum)
 {
   const RowTile *tile = scope->data;
-  return row_tile(scope, OP_DIV, row_tile_type(scope, NUMBER_F32, true), "mean", sum_of(scope, value),
-                  tile->number);
+  int exponent;
+  bool shifts = tile->number->kind == EXPR_FLOAT && frexp(tile->number->number, &exponent) == 0.5;
+  return row_tile(scope, shifts ? OP_MUL : OP_DIV, row_tile_type(scope, NUMBER_F32, true), name, sum,
+                  shifts ? ir_float(scope->build->module, 1 / tile->number->number) : tile->number);
+}
+
+static IrExpr *mean_of(StepScope *scope, IrExpr *value)
+{
+  return divided_by_number(scope, "mean", sum_of(scope, value));
 }
 
 static bool is_narrow(const FusedReduction *reduction)
@@ -196,7 +205,6 @@ static void write_arg(StepScope *scope, const FusedReduction *reduction, IrExpr 
 
 static void write_merged(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
 {
-  const RowTile *tile = scope->data;
   IrExpr **results = &scope->reduced[reduction->first], *moments[3]; /* count, mean, squares of distances */
   if (reduction->reduction == REDUCTION_MAX_SUM) {
     reduce_with(scope, is_narrow(reduction) ? "max_sum_narrow" : "max_sum", value, NULL, 2, results);
@@ -204,8 +212,7 @@ static void write_merged(StepScope *scope, const FusedReduction *reduction, IrEx
   }
   reduce_with(scope, "moments", value, NULL, G_N_ELEMENTS(moments), moments);
   results[0] = moments[1];
-  results[1] =
-      row_tile(scope, OP_DIV, row_tile_type(scope, NUMBER_F32, true), "variance", moments[2], tile->number);
+  results[1] = divided_by_number(scope, "variance", moments[2]);
 }
 
 /* The elements that a reduction takes, as f32: each time that they are asked for from what was loaded. */

@@ -75,12 +75,38 @@ static Tuple combine(Lower *lower, const Reduction *reduction, const Tuple *a, c
       {lower_combine(lower, reduction->with, reduction->from[0]->element, a->part[0], b->part[0])}};
 }
 
+static bool is_fixed(const IrExpr *x)
+{
+  return x->kind != EXPR_VALUE || !x->value->variable;
+}
+
+/* a + b c, where the sum's second is a product in f32 of what nobody writes: what was multiplied for it alone is dead then. */
+static void join_product(Lower *lower, const IrExpr *sum)
+{
+  IrOp *add = sum->kind == EXPR_VALUE ? sum->value->def : NULL;
+  if (!add || add->code != OP_ADD || add->n_attributes || sum->value->type.element != NUMBER_F32) return;
+  const IrExpr *second = add->operands[1];
+  const IrOp *product = second->kind == EXPR_VALUE ? second->value->def : NULL;
+  if (!product || product->code != OP_MUL || product->n_attributes) return;
+  if (!is_fixed(product->operands[0]) || !is_fixed(product->operands[1])) return;
+  IrExpr **operands = arena_new_array(lower->arena, IrExpr *, 3);
+  operands[0] = product->operands[0];
+  operands[1] = product->operands[1];
+  operands[2] = add->operands[0];
+  add->code = OP_FMA;
+  add->operands = operands;
+  add->n_operands = 3;
+}
+
 /* Pairwise: ((a b) (c d)) ... */
 static Tuple combine_all(Lower *lower, const Reduction *reduction, Tuple *x, unsigned n)
 {
-  for (; n > 1 && !lower->failed; n = (n + 1) / 2)
-    for (unsigned i = 0; i < (n + 1) / 2; i++)
+  for (unsigned level = 0; n > 1 && !lower->failed; n = (n + 1) / 2, level++)
+    for (unsigned i = 0; i < (n + 1) / 2; i++) {
       x[i] = 2 * i + 1 < n ? combine(lower, reduction, &x[2 * i], &x[2 * i + 1]) : x[2 * i];
+      for (unsigned part = 0; !level && 2 * i + 1 < n && part < reduction->n && !lower->failed; part++)
+        join_product(lower, x[i].part[part]);
+    }
   return x[0];
 }
 

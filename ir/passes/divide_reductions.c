@@ -20,9 +20,7 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  IrOp *tiles,
-      *reduce;  /* the first reduction by a cluster, or by a block what another by the cluster merges */
-  bool crosses; /* there is one by a cluster */
+  IrOp *tiles, *reduce; /* the first reduction by a cluster */
   unsigned dim;
   int64_t extent, blocks;
   GError **error;
@@ -33,8 +31,8 @@ static void find(IrOp *op, void *data)
 {
   Division *division = data;
   if (op->code == OP_TILES) division->tiles = op;
-  if (op->code == OP_REDUCE && ir_attribute(op, ATTR_SCOPE) && !division->reduce) division->reduce = op;
-  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster")) division->crosses = true;
+  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster") && !division->reduce)
+    division->reduce = op;
 }
 
 static bool refuse(Division *division, const IrOp *op, const char *hint, const char *what)
@@ -76,14 +74,6 @@ static bool is_slot(const IrOp *op, unsigned operand)
   return operand == 0 && (op->code == OP_FILL || op->code == OP_GET) && op->operands[0]->kind == EXPR_FIELD;
 }
 
-/* What the blocks have reduced their parts to, which differs from block to block. */
-static bool is_of_blocks(const Division *division, const IrOp *reduce)
-{
-  const IrType *type = &reduce->results[0]->type;
-  IrType reduced = ir_expr_type(division->kernel, reduce->operands[0]);
-  return reduced.rank == type->rank && ir_tile_extent(&reduced, division->dim) == 1;
-}
-
 static void check_op(IrOp *op, void *data)
 {
   Division *division = data;
@@ -98,8 +88,7 @@ static void check_op(IrOp *op, void *data)
     divided |= part;
   }
   bool along = ir_attribute_int(op, ATTR_DIM, -1) == division->dim;
-  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster") && !(divided && along) &&
-      !is_of_blocks(division, op))
+  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster") && !(divided && along))
     refuse(division, op, NULL, "another one has another extent");
   if (divided && !is_known_op(op->code)) refuse(division, op, NULL, "one of its tiles is used otherwise");
 }
@@ -233,8 +222,7 @@ static void divide_op(Division *division, IrOp *op)
   bool along = ir_attribute_int(op, ATTR_DIM, -1) == division->dim;
   if (op->code == OP_IOTA && along && is_divided(division, &op->results[0]->type))
     count_from_part(division, op);
-  if (op->code == OP_REDUCE && along && is_divided(division, &op->operands[0]->value->type) &&
-      !ir_attribute_is(op, ATTR_SCOPE, "block"))
+  if (op->code == OP_REDUCE && along && is_divided(division, &op->operands[0]->value->type))
     ir_attribute_set(op, ATTR_SCOPE, ir_name(division->module, "cluster"));
 }
 
@@ -263,7 +251,8 @@ static void divide(Division *division)
 static void reduce_in_block(IrOp *op, void *data)
 {
   (void)data;
-  if (op->code == OP_REDUCE) ir_attribute_remove(op, ATTR_SCOPE);
+  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster"))
+    ir_attribute_remove(op, ATTR_SCOPE);
 }
 
 bool pass_divide_reductions(IrModule *module, const IrPassContext *context, GError **error)
@@ -271,7 +260,7 @@ bool pass_divide_reductions(IrModule *module, const IrPassContext *context, GErr
   Division division = {.context = context, .module = module, .kernel = ir_kernel(module), .error = error};
   if (!division.kernel) return true;
   ir_region_visit(division.kernel->body, find, &division);
-  if (!division.reduce || !division.crosses) return true;
+  if (!division.reduce) return true;
   if (!division.tiles)
     return refuse(&division, division.reduce, "`tiles %i in linear(n)`", "it stands in no loop over tiles");
   const IrExpr *reduced = division.reduce->operands[0];

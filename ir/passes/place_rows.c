@@ -234,6 +234,7 @@ static bool place(Rows *rows)
 {
   rows->row = ir_attribute_value(rows->tiles, ATTR_ROW);
   open_row(rows);
+  if (rows->body != rows->tiles->regions[0]) rows_join_products(rows);
   const IrExpr *hold = ir_attribute_value(rows->tiles, ATTR_HOLD);
   const char *form = hold ? hold->name : "registers";
   bool placed = false, slots = ir_attribute(rows->tiles, ATTR_SLOTS) != NULL; /* in shared memory */

@@ -206,11 +206,12 @@ bool rows_place_ring(Rows *rows, int64_t slots)
     add_slot(&ring, loads->pdata[i]);
   for (unsigned i = 0; i < rest->len; i++)
     ir_op_move(rest->pdata[i], taken, NULL);
-  read_again(&ring, taken);
-  if (ring.body != rows->tiles->regions[0])
+  if (ring.body != rows->tiles->regions[0]) {
     ir_attribute_set(ring.body->owner, ATTR_AHEAD, ir_name(module, "guarded"));
-  else if (slots > 1)
-    ir_attribute_set(rows->tiles, ATTR_PERSISTENT, ir_int(module, 1));
+  } else { /* with sums of columns beside the row, what reads it again takes longer than registers are worth */
+    read_again(&ring, taken);
+    if (slots > 1) ir_attribute_set(rows->tiles, ATTR_PERSISTENT, ir_int(module, 1));
+  }
   ir_remark(rows->context, "%u tensors' rows arrive in shared memory, %d at once", loads->len, (int)slots);
   return true;
 }

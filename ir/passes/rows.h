@@ -49,6 +49,11 @@ void rows_share_exchanges(Rows *rows);
 /* Rows, placed as those in registers, arrive in so many slots of shared memory. */
 bool rows_place_ring(Rows *rows, int64_t slots);
 
+/* ---- row_products.c ---- */
+
+/* Products that are added or taken off become one operation with that. */
+void rows_join_products(Rows *rows);
+
 /* ---- row_passes.c ---- */
 
 /* Rows are read in chunks, once for each phase. */

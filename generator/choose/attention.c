@@ -120,9 +120,10 @@ typedef enum {
   RANGE_BOUNDED, /* few rows, whose keys' number is loaded */
   RANGE_FEW,     /* few tiles: small ones */
   RANGE_PAIR, /* two blocks of a cluster have neighbouring tiles, and fetch their keys and values once for both */
-  RANGE_EVEN, /* the grid walks on: blocks find about the same work */
-  RANGE_LONG, /* causal and many rows: blocks come as others end */
-  RANGE_ANY,  /* whatever the operands' addresses are */
+  RANGE_ROUNDS, /* the same, of fewer rows a tile, where those take fewer rounds of the SMs */
+  RANGE_EVEN,   /* the grid walks on: blocks find about the same work */
+  RANGE_LONG,   /* causal and many rows: blocks come as others end */
+  RANGE_ANY,    /* whatever the operands' addresses are */
 } Range;
 
 /* Heads so wide that a thread of a block of few rows has no more than half of its registers for a sum as wide: more rows take none. */
@@ -154,6 +155,19 @@ static bool has_latents(const FusedOperator *op)
 }
 
 /* ---- what is tried ---- */
+
+/* What scores are computed with beside their product: nothing, lists along keys, or a number for each score, whose addresses and values
+ * take registers. */
+static int64_t attention_scored(const Problem *problem)
+{
+  int64_t most = 0;
+  for (unsigned i = 0; i < problem->op->n_inputs; i++) {
+    const FusedInput *input = &problem->op->inputs[i];
+    if (fused_is_contracted(problem->op, i) || symbolic_equals(input->strides[ATTENTION_KEY], 0)) continue;
+    most = MAX(most, symbolic_equals(input->strides[ATTENTION_ROW], 0) ? 1 : 2);
+  }
+  return most;
+}
 
 #define FACTS            "generator/choose/attention_facts.def"
 #define FACT_NAMES       static const char *const facts
@@ -243,9 +257,9 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   unsigned budget = problem->options ? problem->options->sm_budget : 0;
   if (range == RANGE_PARTS) choice_set_own(choice, "least", problem->gpu->model->attention_part_keys);
   if (!one) choice_set_own(choice, "sms", budget ? budget : problem->gpu->sm_count);
-  const char *const names[] = {
-      [RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",    [RANGE_PAIR] = "_pairs",
-      [RANGE_EVEN] = "",        [RANGE_LONG] = "_long",       [RANGE_ANY] = "_any"};
+  const char *const names[] = {[RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",
+                               [RANGE_PAIR] = "_pairs",  [RANGE_ROUNDS] = "",          [RANGE_EVEN] = "",
+                               [RANGE_LONG] = "_long",   [RANGE_ANY] = "_any"};
   choice->suffix = arena_printf(problem->arena, "%s%s%s%s", choice->tile_text,
                                 is_grouped(problem, range) ? "_grouped" : "", names[range],
                                 candidate_words(tile, problem->arena));
@@ -328,6 +342,46 @@ static const Symbolic *has_pairs(const Problem *problem)
   return symbolic_binary(arena, SYMBOLIC_OR, even, many);
 }
 
+#define TALL_ROWS  192 /* of the highest tile */
+#define HUNDREDTHS 100
+
+/* Rows of all rounds in which the SMs compute tiles of so many rows. */
+static const Symbolic *rows_of_rounds(const Problem *problem, int64_t rows)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  Arena *arena = problem->arena;
+  unsigned budget = problem->options ? problem->options->sm_budget : 0,
+           sms = budget ? budget : problem->gpu->sm_count;
+  const Symbolic *down = symbolic_ceil_div(arena, attention->rows, symbolic_constant(arena, rows)),
+                 *tiles =
+                     symbolic_mul(arena, symbolic_mul(arena, attention->batches, attention->heads), down);
+  return symbolic_mul(arena, symbolic_ceil_div(arena, tiles, symbolic_constant(arena, sms)),
+                      symbolic_constant(arena, rows));
+}
+
+/* Tiles of fewer rows find all SMs busier, by more than they are slower. */
+static const Symbolic *has_rounds(const Problem *problem)
+{
+  Arena *arena = problem->arena;
+  int64_t slower = (int64_t)lrint(problem->gpu->model->attention_short * HUNDREDTHS);
+  const Symbolic *tall = symbolic_mul(arena, rows_of_rounds(problem, TALL_ROWS),
+                                      symbolic_constant(arena, HUNDREDTHS)),
+                 *low = symbolic_mul(arena, rows_of_rounds(problem, 2 * ATTENTION_FEW_ROWS),
+                                     symbolic_constant(arena, slower));
+  return symbolic_binary(arena, SYMBOLIC_LT, low, tall);
+}
+
+/* Tiles of TALL_ROWS are taken else. */
+static bool may_round(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  const Gpu *gpu = problem->gpu;
+  int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
+  return gpu_product(gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32) &&
+         !attention->pages.rows && !attention->sequences.packed && depth <= gpu->model->attention_narrow &&
+         attention_scored(problem) < 2;
+}
+
 /* Sequences of few rows each, on average. */
 static const Symbolic *are_short(const Problem *problem)
 {
@@ -345,9 +399,15 @@ static const Symbolic *condition_of(const Problem *problem, Range range)
   if (attention->sequences.packed) return range == RANGE_FEW ? are_short(problem) : NULL;
   if (range == RANGE_FEW) return is_few(problem);
   if (range == RANGE_PAIR) return has_pairs(problem);
-  if (range != RANGE_EVEN || !attention->causal) return NULL;
-  return symbolic_binary(problem->arena, SYMBOLIC_LE, attention->rows,
-                         symbolic_constant(problem->arena, problem->gpu->model->attention_rows));
+  const Symbolic *even =
+      attention->causal
+          ? symbolic_binary(problem->arena, SYMBOLIC_LE, attention->rows,
+                            symbolic_constant(problem->arena, problem->gpu->model->attention_rows))
+          : NULL;
+  if (range == RANGE_EVEN) return even;
+  if (range != RANGE_ROUNDS) return NULL;
+  return even ? symbolic_binary(problem->arena, SYMBOLIC_AND, even, has_rounds(problem))
+              : has_rounds(problem);
 }
 
 /* Few rows, two parts or more for each head, and keys for them. Where there are as many queries as keys, few of one are
@@ -404,6 +464,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
   const Problem *problem = chooser->problem;
   if (range == RANGE_PAIR && !may_pair(problem)) return false;
+  if (range == RANGE_ROUNDS && !may_round(problem)) return false;
   bool between = range > RANGE_BOUNDED && range < RANGE_ANY;
   if (between && is_one_tile(problem, range)) return false;
   if (range <= RANGE_BOUNDED && attention_of(problem->op)->sequences.packed)
@@ -428,7 +489,8 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
 /* false: *why says what keeps the last variant, which is for all, from being one. */
 static bool add_variants(Chooser *chooser, const char **why)
 {
-  const Range ranges[] = {RANGE_PARTS, RANGE_BOUNDED, RANGE_FEW, RANGE_PAIR, RANGE_EVEN, RANGE_LONG};
+  const Range ranges[] = {RANGE_PARTS,  RANGE_BOUNDED, RANGE_FEW, RANGE_PAIR,
+                          RANGE_ROUNDS, RANGE_EVEN,    RANGE_LONG};
   for (unsigned i = 0; i < G_N_ELEMENTS(ranges); i++)
     if (add_variant(chooser, ranges[i], why)) break;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;

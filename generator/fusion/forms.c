@@ -1,6 +1,7 @@
 /* Rewrite read_forms: what exporters write in place of attention's own nodes becomes these.
  *
- *   Reshape(Transpose(Reshape(K)))                          K^T, if batches and heads are one dimension in between
+ *   Reshape(Transpose(Reshape(x)))                          Transpose(Reshape(x)), if the last divides what the first made one:
+ *                                                           K^T, or heads, of which batches are a part in between
  *   Div(e, ReduceSum(e)), e = Exp(Sub(x, ReduceMax(x)))     Softmax(x), between two products
  *   MatMul(Mul(Q, c), Mul(K^T, c))                          MatMul(Q, K^T) times c c
  *   Add(scores, mask), Where(mask, scores, -inf)            Mask(scores), if the mask is a band along the diagonal, as a
@@ -9,6 +10,7 @@
  * A mask that adds -1e4 (or what that is in 16 bits) or less hides: e^(it) is 0 beside what is seen. */
 #include "generator/fusion/places.h"
 #include <math.h>
+#include <string.h>
 
 #define HIDES     (-9e3) /* -1e4 in 16 bits */
 #define MOST_DEEP 16     /* nodes between a product and the softmax of its result */
@@ -97,42 +99,95 @@ static void read_softmax(AttentionPattern *at)
   }
 }
 
-/* ---- matrices that are turned with what is in front of them as one dimension ---- */
+/* ---- dimensions that are one between two Reshapes ---- */
 
-/* The rows and columns of `a` are the columns and rows of `b`, or with `turned` false the same. */
-static bool same_matrix(const GraphTensor *a, const GraphTensor *b, bool turned)
+/* How many dimensions of y, from `from` on, have as many elements together as the extent; 0: none. */
+static unsigned pieces_of(Arena *arena, const Symbolic *extent, const GraphTensor *y, unsigned from)
 {
-  if (a->rank < 2 || b->rank < 2) return false;
-  const Symbolic *const *last = &b->shape[b->rank - 2];
-  return symbolic_same(a->shape[a->rank - 2], last[turned]) &&
-         symbolic_same(a->shape[a->rank - 1], last[!turned]);
+  const Symbolic *product = NULL;
+  for (unsigned d = from; d < y->rank; d++) {
+    product = product ? symbolic_mul(arena, product, y->shape[d]) : y->shape[d];
+    if (symbolic_same(product, extent)) return d + 1 - from;
+  }
+  return 0;
 }
 
-/* What the node, a Reshape, gives with the last two dimensions in the other order; NULL: it is something else. */
-static GraphTensor *turned_operand(const AttentionPattern *at, const GraphNode *node)
+/* What the node, a Reshape, makes of a Transpose's dimensions: of each so many; false: it does not only divide them. */
+static bool divides(Arena *arena, const GraphNode *node, unsigned *pieces)
 {
-  const GraphTensor *result = node->outputs[0];
-  const GraphNode *turn = producer(at, node->inputs[0], ONNX_Transpose),
-                  *merge = turn ? producer(at, turn->inputs[0], ONNX_Reshape) : NULL;
-  GraphTensor *x = merge ? merge->inputs[0] : NULL;
-  if (!x || !attention_turns_matrix(turn) || x->rank != result->rank ||
-      !same_matrix(turn->inputs[0], x, false) || !same_matrix(result, x, true))
-    return NULL;
-  for (unsigned d = 0; d + 2 < x->rank; d++)
-    if (!symbolic_same(x->shape[d], result->shape[d])) return NULL;
-  return x;
+  const GraphTensor *x = node->inputs[0], *y = node->outputs[0];
+  unsigned at = 0;
+  for (unsigned d = 0; d < x->rank; d++) {
+    pieces[d] = pieces_of(arena, x->shape[d], y, at);
+    if (!pieces[d]) return false;
+    at += pieces[d];
+  }
+  return at == y->rank && y->rank > x->rank;
+}
+
+/* What the Transpose reads, with its dimensions apart, and the order in which the Reshape behind it has these. */
+static unsigned lay_apart(const GraphNode *turn, const GraphTensor *y, const unsigned *pieces,
+                          const Symbolic **shape, unsigned *order)
+{
+  unsigned first[GRAPH_MAX_RANK], n = turn->outputs[0]->rank, rank = 0;
+  for (unsigned d = 0, at = 0; d < n; at += pieces[d++])
+    first[turn->order[d]] = at;
+  for (unsigned e = 0; e < n; e++) {
+    unsigned d = 0;
+    while (turn->order[d] != e)
+      d++;
+    for (unsigned i = 0; i < pieces[d]; i++, rank++) {
+      shape[rank] = y->shape[first[e] + i];
+      order[first[e] + i] = rank;
+    }
+  }
+  return rank;
+}
+
+/* x in that shape, by a node in front of the reader. */
+static GraphTensor *shown_apart(Fuser *fuser, GraphTensor *x, const Symbolic *const *shape, unsigned rank,
+                                const GraphNode *reader)
+{
+  bool same = x->rank == rank;
+  guint place = 0;
+  for (unsigned d = 0; d < rank && same; d++)
+    same = symbolic_same(x->shape[d], shape[d]);
+  if (same) return x;
+  const char *name = arena_printf(fuser->arena, "%s.apart%u", reader->outputs[0]->name, fuser->tensors->len);
+  GraphTensor *apart = fuser_new_tensor(fuser, name, x->type, reader->mark, shape, rank);
+  GraphNode *reshape = fuser_copy_node(fuser, reader, x, apart);
+  reshape->op = operator_of(ONNX_Reshape);
+  reshape->loop = reader->loop;
+  apart->producer = reshape;
+  g_ptr_array_find(fuser->live, reader, &place);
+  g_ptr_array_insert(fuser->live, (gint)place, reshape);
+  return apart;
+}
+
+/* Reshape(Transpose(Reshape(x))) where the last divides what the first made one: Transpose of x with these dimensions apart. */
+static void read_divided(AttentionPattern *at, GraphNode *node, unsigned known)
+{
+  Fuser *fuser = at->fuser;
+  const Symbolic *shape[GRAPH_MAX_RANK];
+  unsigned pieces[GRAPH_MAX_RANK], order[GRAPH_MAX_RANK];
+  const GraphNode *turn = producer(at, node->inputs[0], ONNX_Transpose);
+  bool seen = turn && turn->inputs[0]->index < known; /* others were made here */
+  const GraphNode *merge = seen ? producer(at, turn->inputs[0], ONNX_Reshape) : NULL;
+  if (!merge || !divides(fuser->arena, node, pieces)) return;
+  unsigned rank = lay_apart(turn, node->outputs[0], pieces, shape, order);
+  GraphTensor *x = shown_apart(fuser, merge->inputs[0], shape, rank, node);
+  become(at, node, ONNX_Transpose, x, 1);
+  memcpy(node->order, order, rank * sizeof *order);
+  fuser_note(fuser, "`%s` is `%s` in another order", node->outputs[0]->name, x->name);
 }
 
 static void read_turned(AttentionPattern *at)
 {
-  const GPtrArray *live = at->fuser->live;
-  for (unsigned i = 0; i < live->len; i++) {
-    GraphNode *node = live->pdata[i];
-    GraphTensor *x = node->op->id == ONNX_Reshape ? turned_operand(at, node) : NULL;
-    if (!x) continue;
-    become(at, node, ONNX_Transpose, x, 1);
-    attention_turn_matrix(node);
-    fuser_note(at->fuser, "`%s` is `%s` with rows and columns exchanged", node->outputs[0]->name, x->name);
+  g_autoptr(GPtrArray) nodes = g_ptr_array_copy(at->fuser->live, NULL, NULL);
+  unsigned known = at->fuser->tensors->len;
+  for (unsigned i = 0; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
+    if (node->op->id == ONNX_Reshape) read_divided(at, node, known);
   }
 }
 

@@ -1,7 +1,7 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
- *   NODES   merge_equal  expand_zero_points  split_wide  take_scales  stack_products  read_forms  read_rotation  read_narrow
- *           part_rows  halve_rows  group_heads  part_products  make_views
+ *   NODES   merge_equal  slice_gathers  expand_zero_points  split_wide  take_scales  stack_products  read_forms  read_rotation
+ *           read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  divide_programs
@@ -22,6 +22,8 @@
 static const FusionRewrite rewrites[] = {
     {"merge_equal", FUSION_NODES, FUSION_NODES, true, fusion_merge_equal, NULL,
      "nodes that compute the same of the same tensors are one"},
+    {"slice_gathers", FUSION_NODES, FUSION_NODES, true, fusion_slice_gathers, NULL,
+     "what is gathered by indices that are known and evenly spaced is read where it lies"},
     {"expand_zero_points", FUSION_NODES, FUSION_NODES, false, fusion_expand_zero_points, NULL,
      "products of integers with zero points become a product, sums and steps"},
     {"split_wide", FUSION_NODES, FUSION_NODES, false, fusion_split_wide, NULL,

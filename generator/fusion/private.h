@@ -97,7 +97,10 @@ void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *sourc
 /* Of two nodes of one operator, neither of which has a body. */
 bool fuser_same_attributes(const GraphNode *a, const GraphNode *b);
 
-/* ---- rows of row operators: rows.c ---- */
+/* ---- rows of row operators: rows.c, row_groups.c ---- */
+
+/* Would join_rows have the row operator's group and the other one share a kernel? */
+bool fuser_joins_rows(Fuser *fuser, Group *group, Group *other);
 
 /* Of what a row operator reads or gives, broadcast to its input: the reduced dims merge into one, and so do
  * the others. */

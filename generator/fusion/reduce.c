@@ -7,6 +7,9 @@
  * REDUCED_ROWS. Over all
  * axes a second row kernel follows, since one block would read all parts.
  *
+ * Where who reads R reads Y again and has the same rows, as norms and scales of rows do, one row kernel does all of it and reads Y once: that is
+ * left to join_rows.
+ *
  *   Y = product   R = ReduceMax(Abs(Y), last axis)    becomes
  *   Y, P = product with max(|y|) of each part         R = ReduceMax(P, last axis) */
 #include "generator/fusion/private.h"
@@ -89,6 +92,35 @@ static bool fits_product(const Reduction *reduction)
   if (product->nodes->len + reduction->before->len + 1 >= reduction->fuser->max_steps) return false;
   if (anchor->inputs[0]->rank < 2 || anchor->inputs[1]->rank < 2) return false;
   return graph_same_shape(anchor->outputs[0], reduction->anchor->inputs[0]);
+}
+
+/* ---- who reads the result again ---- */
+
+/* Both groups read a tensor of the anchor's rows. */
+static bool share_rows(const Group *row, const Group *other)
+{
+  for (unsigned i = 0; i < row->nodes->len; i++) {
+    const GraphNode *node = row->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] && graph_same_shape(node->inputs[j], row->anchor->inputs[0]) &&
+          group_reads(other, node->inputs[j]))
+        return true;
+  }
+  return false;
+}
+
+/* Some reader of what the group gives has the rows too, and one kernel computes both. */
+static bool is_joined_later(Fuser *fuser, Group *row)
+{
+  for (unsigned i = 0; i < row->nodes->len; i++) {
+    const GraphNode *node = row->nodes->pdata[i];
+    const GPtrArray *readers = node->outputs[0] ? fuser->readers[node->outputs[0]->index] : NULL;
+    for (unsigned j = 0; readers && j < readers->len; j++) {
+      Group *other = fuser_group(fuser, readers->pdata[j]);
+      if (other && other != row && share_rows(row, other) && fuser_joins_rows(fuser, row, other)) return true;
+    }
+  }
+  return false;
 }
 
 static bool find_reduction(Reduction *reduction)
@@ -211,11 +243,15 @@ static void divide_reduction(Reduction *reduction)
 
 void fusion_reduce_products(Fuser *fuser)
 {
-  unsigned n = fuser->groups->len;
-  fuser_unindex(fuser); /* nodes and tensors join */
-  for (unsigned i = 0; i < n; i++) {
+  g_autoptr(GPtrArray) wanted = g_ptr_array_new();
+  for (unsigned i = 0; i < fuser->groups->len; i++) {
     Group *group = fuser->groups->pdata[i];
     if (group->absorbed || !group_is_row(group) || !is_wanted(group->anchor)) continue;
+    if (!reduced_count(group->anchor) || !is_joined_later(fuser, group)) g_ptr_array_add(wanted, group);
+  }
+  fuser_unindex(fuser); /* nodes and tensors join */
+  for (unsigned i = 0; i < wanted->len; i++) {
+    Group *group = wanted->pdata[i];
     g_autoptr(GPtrArray) before = g_ptr_array_new();
     Reduction reduction = {.fuser = fuser, .row = group, .anchor = group->anchor, .before = before};
     if (find_reduction(&reduction)) divide_reduction(&reduction);

@@ -244,6 +244,13 @@ static const char *refusal(const RowGroup *at)
   return verdict.taken ? NULL : verdict.why;
 }
 
+bool fuser_joins_rows(Fuser *fuser, Group *group, Group *other)
+{
+  g_autoptr(GHashTable) refused = g_hash_table_new(NULL, NULL);
+  RowGroup at = {.fuser = fuser, .group = group, .rows = group->anchor, .refused = refused, .best = other};
+  return may_join(&at, other) && !refusal(&at);
+}
+
 static void join_rows(RowGroup *at)
 {
   Fuser *fuser = at->fuser;

@@ -43,6 +43,9 @@ GRAPHS = {
     "equal": {"inputs": {"x": tensor("bf16", 1, 5, 32), "y": tensor("bf16", 1, 5, 32), "c": tensor("bf16", 9, 8), "s": tensor("bf16", 9, 8),
                          "p": tensor("s64", 1, 5)},
               "nodes": [node("RotaryEmbedding", f"{x} c s p", out, num_heads=2) for x, out in (("x", "a"), ("y", "b"))], "outputs": ["a", "b"]},
+    # a part by a known index
+    "picked": {"inputs": {"x": tensor("f32", 3, 5, 8)}, "constants": {"i": {"type": "s64", "shape": [], "data": 2}},
+               "nodes": [node("Gather", "x i", "p", axis=1), node("Relu", "p", "y")], "outputs": ["y"]},
     # steps in front of rows, and branches behind them that meet again
     "rows": {"inputs": {"x": tensor("f32", 5, 40)},
              "nodes": [node("Tanh", "x", "t"), node("Softmax", "t", "p", axis=-1), node("Sigmoid", "p", "q"),
@@ -100,7 +103,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "equal", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "attention", "forms"]  # the other is large
+RUN = ["gate", "equal", "picked", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "attention", "forms"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""equal_nodes.py ADLGEN: nodes that compute the same are one (rewrite merge_equal): so many launches, right on the simulator, and what
-only looks alike is computed for itself."""
+"""launches.py ADLGEN: graphs as exporters write them are so many launches, and right on the simulator: nodes that compute the same are one
+(merge_equal), what only looks alike is computed for itself; parts that are gathered cost nothing (slice_gathers); a norm behind a product is
+one kernel."""
 import json
-import sys
-import tempfile
 import pathlib
 import subprocess
+import sys
+import tempfile
 
 import runs
 
@@ -78,9 +79,47 @@ def unlike():
                  {"rows": constant("s64", [0]), "columns": constant("s64", [1]), "one": constant("s64", [1, 5]), "two": constant("s64", [1, 6])})
 
 
+def packed_heads():
+    """As PyTorch exports nn.MultiheadAttention: queries, keys and values of one product, in a dimension that is gathered from."""
+    lists = {"apart": [0, 0, 3, 32], "front": [0], "back": [3], "flat": [9, -1, 16], "heads": [-1, 2, 9, 16], "rows": [-1, 32]}
+    nodes = [node("Transpose", "x", "xt", perm=[1, 0, 2]), node("MatMul", "xt w", "p"), node("Reshape", "p apart", "a"),
+             node("Unsqueeze", "a front", "u"), node("Transpose", "u", "t", perm=[3, 1, 2, 0, 4]), node("Squeeze", "t back", "s")]
+    for i, name in enumerate("qkv"):
+        nodes += [node("Gather", f"s n{i}", f"{name}0", axis=0), node("Reshape", f"{name}0 flat", f"{name}1"),
+                  node("Transpose", f"{name}1", f"{name}2", perm=[1, 0, 2]), node("Reshape", f"{name}2 heads", name)]
+    nodes += [node("Transpose", "k", "kt", perm=[0, 1, 3, 2]), node("MatMul", "q kt", "m"), node("Softmax", "m", "soft", axis=-1),
+              node("MatMul", "soft v", "o"), node("Transpose", "o", "ot", perm=[2, 0, 1, 3]), node("Reshape", "ot rows", "y")]
+    constants = {**{name: constant("s64", data) for name, data in lists.items()}, **{f"n{i}": constant("s64", i) for i in range(3)}}
+    return graph("packed_heads", {"x": tensor("f16", "B", 9, 32), "w": tensor("f16", 32, 96)}, nodes, "y", constants)
+
+
+def picked():
+    """One index, indices in steps, the last ones, and such as do not count in steps or may lie outside."""
+    nodes = [node("Gather", "x one", "a", axis=1), node("Gather", "x steps", "b", axis=2), node("Gather", "x last", "c", axis=0),
+             node("Gather", "x any", "d", axis=2), node("Gather", "x first", "e", axis=1), node("Gather", "o one", "f", axis=0)]
+    return graph("picked", {"x": tensor("f32", 3, 5, 9), "o": tensor("f32", "M", 6)}, nodes, "a b c d e f",
+                 {"one": constant("s64", 4), "steps": constant("s32", [1, 4, 7]), "last": constant("s64", [-2, -1]),
+                  "any": constant("s64", [0, 1, 3]), "first": constant("s64", [0])})
+
+
+def norm_behind_product():
+    """RMSNorm as exporters write it, of a product and a residual: a product and a kernel of rows. The largest of each row alone stays the product's."""
+    nodes = [node("MatMul", "x w", "p"), node("Add", "p r", "h"), node("Cast", "h", "f", to="f32"), node("Pow", "f two", "q"),
+             node("ReduceMean", "q axis", "m", keepdims=1), node("Add", "m epsilon", "e"), node("Sqrt", "e", "o"),
+             node("Reciprocal", "o", "i"), node("Mul", "f i", "n"), node("Cast", "n", "c", to="bf16"), node("Mul", "g c", "y")]
+    return graph("norm_behind_product", {"x": tensor("bf16", "M", 64), "w": tensor("bf16", 64, 192), "r": tensor("bf16", "M", 192), "g": tensor("bf16", 192)},
+                 nodes, "h y", {"two": constant("f32", 2), "epsilon": constant("f32", 1e-5), "axis": constant("s64", [-1])})
+
+
+def largest_behind_product():
+    nodes = [node("MatMul", "x w", "p"), node("Abs", "p", "a"), node("ReduceMax", "a axis", "m", keepdims=0)]
+    return graph("largest_behind_product", {"x": tensor("bf16", "M", 64), "w": tensor("bf16", 64, 192)}, nodes, "p m", {"axis": constant("s64", [-1])})
+
+
 # graph, values of symbols, launches; None: whatever it is
 CASES = [(angles(), {"B": 2, "S": 33}, 5), (casts(), {"B": 1, "S": 31}, 3), (masks(), {"B": 2, "S": 65}, 3),
-         (rows_and_products(), {"M": 129}, 4), (unlike(), {}, None)]
+         (rows_and_products(), {"M": 129}, 4), (unlike(), {}, None),
+         (packed_heads(), {"B": 3}, 2), (picked(), {"M": 5}, None), (norm_behind_product(), {"M": 33}, 2), (largest_behind_product(), {"M": 33}, 2)]
 
 
 def launches(adlgen, text, gpu, dims):

@@ -6,6 +6,9 @@
  *   (token, row, offset, 0), where row is 0 if `seed` has an element for each row. Taken is the first of the largest logit - temperature ln E.
  *
  * With candidates the largest logits of a row are put in order first, and what is drawn is one of these, as many as top_k and top_p leave.
+ * Without (`candidates` 0) top_k and top_p are of whole rows: the least logit that they leave is found by digits, the highest first, of
+ * the bits of f32 in an order that rises as the numbers do. A pass over the rows tells for each value of the digit how much is above
+ * it: elements, or weights.
  * Long rows are looked through in parts, so that few of them occupy more than a block each. */
 #include "generator/front/expand_rows.h"
 #include "generator/front/expand_search.h"
@@ -13,9 +16,12 @@
 
 #define CANDIDATES  128    /* without the attribute */
 #define SERIES      0x1p-6 /* below it the series has more digits than the logarithm of what is near 1 */
-#define PART        2048   /* elements of a row's part at least, */
-#define PARTS       64     /* as many as this at most */
-#define PART_RESULT 4      /* and of its elements so many times fewer are left */
+#define DIGIT_BITS  4      /* of what a pass finds */
+#define DIGITS      (1 << DIGIT_BITS)
+#define WORD        32
+#define PART        2048 /* elements of a row's part at least, */
+#define PARTS       64   /* as many as this at most */
+#define PART_RESULT 4    /* and of its elements so many times fewer are left */
 
 typedef struct Sampler {
   Expansion *at;
@@ -49,8 +55,13 @@ static GraphTensor *for_each(const Sampler *s, const char *part, GraphTensor *x,
                              NumberType type)
 {
   if (!x || !like) return NULL;
-  if (like->rank > x->rank)
-    x = expand(s->at, ONNX_Unsqueeze, part, x, expand_integers(s->at, "last", (int64_t[]){2}, 1));
+  int64_t last[GRAPH_MAX_RANK];
+  unsigned n = 0;
+  while (x->rank + n < like->rank) {
+    last[n] = x->rank + n;
+    n++;
+  }
+  if (n) x = expand(s->at, ONNX_Unsqueeze, part, x, expand_integers(s->at, "last", last, n));
   g_autofree char *name = g_strdup_printf("%s_shape", part);
   GraphTensor *shape = expand_known(s->at, name, (const Symbolic *const *)like->shape, like->rank, 1);
   return expand_cast(s->at, part, expand(s->at, ONNX_Expand, part, x, shape), type);
@@ -177,27 +188,6 @@ static GraphTensor *gather(const Sampler *s, const char *part, GraphTensor *x, G
                      &(ExpandNode){ONNX_GatherElements, part, 2, {x, index}, .attributes = {{"axis", -1}}});
 }
 
-/* Of all of a row, s64 [R, 1]. */
-static GraphTensor *draw(const Sampler *s)
-{
-  Expansion *at = s->at;
-  int64_t parts = s->columns ? parts_of(s, 1) : 1, width = s->columns / parts;
-  GraphTensor *x = parts > 1 ? shaped(s, "parts", s->rows, parts, width) : s->rows;
-  GraphTensor *token = index_along(s, "place", x, parts > 1 ? 2 : 1);
-  if (parts > 1)
-    token = expand(
-        at, ONNX_Add, "token", token,
-        expand(at, ONNX_Mul, "begin", index_along(s, "part", x, 1), expand_number_s32(at, "width", width)));
-  GraphTensor *score =
-      score_of(s, expand_cast(at, "wide", x, NUMBER_F32), expand_cast(at, "token", token, NUMBER_S64));
-  if (parts == 1) return arg_max(s, "drawn", score);
-  GraphTensor *best = expand_reduce_away(at, ONNX_ReduceMax, "best", score, 1u << 2);
-  GraphTensor *place = shaped(s, "places", arg_max(s, "place", score), parts, 0),
-              *part = arg_max(s, "of_parts", best);
-  GraphTensor *begin = expand(at, ONNX_Mul, "begin", part, s64(s, (double)width));
-  return expand(at, ONNX_Add, "drawn", gather(s, "place", place, part), begin);
-}
-
 /* ---- candidates ---- */
 
 static GraphTensor *largest(const Sampler *s, GraphTensor *x, int64_t k, GraphTensor **places)
@@ -301,27 +291,182 @@ static GraphTensor *draw_candidate(const Sampler *s, int64_t n)
   return gather(s, "drawn", tokens, arg_max(s, "rank", score));
 }
 
+/* ---- whole rows ---- */
+
+/* The least logits that top_k and top_p leave, as place_of() has them, s64 [R, 1], and the largest one; NULL: all are left. */
+typedef struct Limits {
+  GraphTensor *of_k, *of_p, *peak;
+} Limits;
+
+/* Rows in parts [R, parts, width], and each part as often as a digit has values: [R, parts, values, width]. */
+typedef struct Passes {
+  const Sampler *s;
+  int64_t parts;
+  GraphTensor *once, *often;
+} Passes;
+
+/* Numbers from 0 to 2^32 - 1, s64, that rise as f32 does; both zeros are one. */
+static GraphTensor *place_of(const Sampler *s, GraphTensor *x)
+{
+  Expansion *at = s->at;
+  GraphTensor *bits =
+      expand_node(at, &(ExpandNode){ONNX_BitCast, "bits", 1, {x}, .attributes = {{"to", NUMBER_S32}}});
+  bits = expand_cast(at, "bits", bits, NUMBER_S64);
+  return expand_where(at, "place", expand(at, ONNX_Less, "negative", bits, s64(s, 0)),
+                      expand(at, ONNX_Neg, "below", bits, NULL),
+                      expand(at, ONNX_Add, "above", bits, s64(s, 0x1p31)));
+}
+
+static GraphTensor *reaches(const Sampler *s, GraphTensor *x, GraphTensor *limit)
+{
+  return expand(s->at, ONNX_GreaterOrEqual, "inside", place_of(s, x),
+                for_each(s, "limit", limit, x, NUMBER_S64));
+}
+
+/* What an element counts: one, where weights are not asked for; 0 of what top_k leaves out. */
+static GraphTensor *count_of(const Sampler *s, GraphTensor *x, const Limits *limits)
+{
+  if (!limits) return f32(s, 1);
+  GraphTensor *inside = limits->of_k ? reaches(s, x, limits->of_k) : NULL;
+  return weight_of(s, x, for_each(s, "peak", limits->peak, x, NUMBER_F32), inside);
+}
+
+static GraphTensor *over_parts(const Sampler *s, OperatorId op, const char *part, GraphTensor *of_parts)
+{
+  return expand_reduce(s->at, op, part, of_parts, 1u << 1);
+}
+
+/* The least place above which there is less than `bound` (f32 [R, 1]). NaN among them: 0. limits: NULL: elements are counted. */
+static GraphTensor *find_limit(const Passes *passes, const Limits *limits, GraphTensor *bound)
+{
+  const Sampler *s = passes->s;
+  Expansion *at = s->at;
+  GraphTensor *x = passes->often, *found = NULL;
+  NumberType type = s->rows->type;
+  unsigned unused = type == NUMBER_BF16 ? 16 : type == NUMBER_F16 ? 13 : 0;
+  for (unsigned shift = WORD; shift > unused && !expand_failed(at);) {
+    shift -= DIGIT_BITS;
+    GraphTensor *value = expand_cast(at, "value", index_along(s, "value", x, 2), NUMBER_S64);
+    GraphTensor *limit = expand(at, ONNX_Add, "limit",
+                                expand(at, ONNX_Mul, "limit", value, s64(s, (double)(INT64_C(1) << shift))),
+                                s64(s, (double)((INT64_C(1) << shift) - 1)));
+    if (found) limit = expand(at, ONNX_Add, "limit", limit, for_each(s, "found", found, x, NUMBER_S64));
+    GraphTensor *above = expand(at, ONNX_Greater, "above", place_of(s, x), limit);
+    GraphTensor *sums =
+        expand_reduce_away(at, ONNX_ReduceSum, "sums",
+                           expand_where(at, "counted", above, count_of(s, x, limits), f32(s, 0)), 1u << 3);
+    GraphTensor *sum = passes->parts == 1 ? shaped(s, "sum", sums, DIGITS, 0)
+                                          : expand_reduce_away(at, ONNX_ReduceSum, "sum", sums, 1u << 1);
+    GraphTensor *enough =
+        expand(at, ONNX_GreaterOrEqual, "enough", sum, for_each(s, "bound", bound, sum, NUMBER_F32));
+    GraphTensor *digit =
+        expand_reduce(at, ONNX_ReduceSum, "digit", expand_cast(at, "enough", enough, NUMBER_S32), 1u << 1);
+    digit = expand_cast(at, "digit",
+                        expand(at, ONNX_Min, "digit", digit, expand_number_s32(at, "most", DIGITS - 1)),
+                        NUMBER_S64);
+    digit = expand(at, ONNX_Mul, "digit", digit, s64(s, (double)(INT64_C(1) << shift)));
+    found = found ? expand(at, ONNX_Add, "found", found, digit) : digit;
+  }
+  return found;
+}
+
+/* A bound that is never reached where `open` holds. */
+static GraphTensor *bound_of(const Sampler *s, GraphTensor *open, GraphTensor *bound)
+{
+  return expand_where(s->at, "bound", open, f32(s, INFINITY), bound);
+}
+
+static void find_limits(const Sampler *s, Limits *limits)
+{
+  Expansion *at = s->at;
+  int64_t parts = parts_of(s, 1), width = s->columns / parts;
+  Arena *arena = expand_arena(at);
+  const Symbolic *shape[] = {s->n, symbolic_constant(arena, parts), symbolic_constant(arena, DIGITS),
+                             symbolic_constant(arena, width)};
+  Passes passes = {.s = s, .parts = parts, .once = shaped(s, "parts", s->rows, parts, width)};
+  GraphTensor *wide = expand_unsqueeze(at, "values", passes.once, 2);
+  wide = expand(at, ONNX_Expand, "often", wide, expand_known(at, "often_shape", shape, 4, 1));
+  passes.once = expand_cast(at, "wide", passes.once, NUMBER_F32);
+  passes.often = expand_cast(at, "wide", wide, NUMBER_F32);
+  limits->peak = over_parts(s, ONNX_ReduceMax, "peak",
+                            expand_reduce_away(at, ONNX_ReduceMax, "peaks", passes.once, 1u << 2));
+  if (s->top_k) {
+    GraphTensor *k = expand_cast(at, "k", s->top_k, NUMBER_F32);
+    GraphTensor *bound = bound_of(s, expand(at, ONNX_LessOrEqual, "open", k, f32(s, 0)), k);
+    limits->of_k = find_limit(&passes, NULL, bound);
+  }
+  if (!s->top_p || expand_failed(at)) return;
+  GraphTensor *all = over_parts(
+      s, ONNX_ReduceSum, "all",
+      expand_reduce_away(at, ONNX_ReduceSum, "weights", count_of(s, passes.once, limits), 1u << 2));
+  GraphTensor *p = for_each(s, "top_p", s->top_p, all, NUMBER_F32);
+  GraphTensor *bound = bound_of(s, expand(at, ONNX_GreaterOrEqual, "open", p, f32(s, 1)),
+                                expand(at, ONNX_Mul, "share", all, p));
+  limits->of_p = find_limit(&passes, limits, bound);
+}
+
+/* Which elements are left: those that no limit is above, the largest always, and what is no number. NULL: all are. */
+static GraphTensor *left_of_rows(const Sampler *s, const Limits *limits, GraphTensor *x)
+{
+  Expansion *at = s->at;
+  if (!limits->of_k && !limits->of_p) return NULL;
+  GraphTensor *left = limits->of_k ? reaches(s, x, limits->of_k) : NULL;
+  if (limits->of_p) {
+    GraphTensor *nucleus = reaches(s, x, limits->of_p);
+    left = left ? expand(at, ONNX_And, "left", left, nucleus) : nucleus;
+  }
+  GraphTensor *first = expand(at, ONNX_Equal, "first", x, for_each(s, "peak", limits->peak, x, NUMBER_F32));
+  GraphTensor *none = expand(at, ONNX_IsNaN, "nan", x, NULL);
+  return expand(at, ONNX_Or, "left", left, expand(at, ONNX_Or, "always", first, none));
+}
+
+/* Of all of a row, s64 [R, 1]. */
+static GraphTensor *draw(const Sampler *s, const Limits *limits)
+{
+  Expansion *at = s->at;
+  int64_t parts = s->columns ? parts_of(s, 1) : 1, width = s->columns / parts;
+  GraphTensor *x = parts > 1 ? shaped(s, "parts", s->rows, parts, width) : s->rows;
+  GraphTensor *token = index_along(s, "place", x, parts > 1 ? 2 : 1);
+  if (parts > 1)
+    token = expand(
+        at, ONNX_Add, "token", token,
+        expand(at, ONNX_Mul, "begin", index_along(s, "part", x, 1), expand_number_s32(at, "width", width)));
+  GraphTensor *wide = expand_cast(at, "wide", x, NUMBER_F32),
+              *score = score_of(s, wide, expand_cast(at, "token", token, NUMBER_S64)),
+              *left = left_of_rows(s, limits, wide);
+  if (left) score = expand_where(at, "left", left, score, f32(s, -INFINITY));
+  if (parts == 1) return arg_max(s, "drawn", score);
+  GraphTensor *best = expand_reduce_away(at, ONNX_ReduceMax, "best", score, 1u << 2);
+  GraphTensor *place = shaped(s, "places", arg_max(s, "place", score), parts, 0),
+              *part = arg_max(s, "of_parts", best);
+  GraphTensor *begin = expand(at, ONNX_Mul, "begin", part, s64(s, (double)width));
+  return expand(at, ONNX_Add, "drawn", gather(s, "place", place, part), begin);
+}
+
 void expand_sample(Expansion *at)
 {
   Sampler s = {.at = at};
   if (!read_inputs(&s)) return;
   int64_t n = graph_attribute(expand_written(at), "candidates")->integer;
   bool given = graph_attribute(expand_written(at), "candidates")->given;
-  if (given && n < 1) {
-    expand_refuse_attribute(at, ERROR_INPUT, "candidates", "leave it out to draw from whole rows",
-                            "a row has 1 candidate at least, not %d", (int)n);
+  if (given && n < 0) {
+    expand_refuse_attribute(at, ERROR_INPUT, "candidates", "0 is whole rows",
+                            "a row has 0 candidates (whole rows) or more, not %d", (int)n);
     return;
   }
-  bool some = given || s.top_k || s.top_p || s.columns == 1;
-  if (some && !s.columns) {
+  bool limited = s.top_k || s.top_p, whole = given && !n && s.columns != 1;
+  bool some = !whole && (given || limited || s.columns == 1);
+  if ((some || limited) && !s.columns) {
     expand_refuse(at, ERROR_UNSUPPORTED, 0, "shape", "bind the symbol: --dim",
-                  "Sample with candidates of rows whose length is a symbol is not supported: `%s`",
-                  expand_input(at, 0)->name);
+                  "Sample with %s of rows whose length is a symbol is not supported: `%s`",
+                  some ? "candidates" : "top_k or top_p", expand_input(at, 0)->name);
     return;
   }
+  Limits limits = {NULL};
+  if (whole && limited) find_limits(&s, &limits);
   if (!given) n = CANDIDATES;
   if (some) n = MIN(n, s.columns);
-  GraphTensor *drawn = some ? draw_candidate(&s, n) : draw(&s);
+  GraphTensor *drawn = some ? draw_candidate(&s, n) : draw(&s, &limits);
   const GraphTensor *logits = expand_input(at, 0);
   if (drawn)
     expand_give(

@@ -31,7 +31,20 @@ def order(logits):
 def sample(logits, row, temperature=1.0, k=None, p=None, seed=0, offset=0, candidates=None):
     """The token, and how far the next one was behind."""
     left = range(len(logits))
-    if candidates or k is not None or p is not None:
+    if candidates == 0:  # whole rows: of equal logits all are left, or none
+        left = order(logits)
+        if k is not None and k > 0:
+            left = [i for i in left if logits[i] >= logits[left[min(k, len(left)) - 1]]]
+        if p is not None and p < 1:
+            weights = [1.0 if logits[i] == logits[left[0]] else math.exp((logits[i] - logits[left[0]]) / temperature) if temperature else 0.0 for i in left]
+            total, above, kept = sum(weights), 0.0, []
+            for at, token in enumerate(left):
+                if at and logits[token] != logits[left[at - 1]]:
+                    above = sum(weights[:at])
+                if logits[token] == logits[left[0]] or above < p * total:
+                    kept.append(token)
+            left = kept
+    elif candidates or k is not None or p is not None:
         left = order(logits)[:candidates or 128]
         if k is not None and k > 0:
             left = left[:k]

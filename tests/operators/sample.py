@@ -60,11 +60,13 @@ def check_frequencies(gpu):
 def check_special(gpu):
     """Greedy takes the first of equal ones; NaN is taken first; of -infinity nothing is; +infinity always."""
     inf, nan = math.inf, math.nan
-    for attributes in ({}, {"candidates": 4}):
+    for attributes, p in (({}, None), ({"candidates": 4}, None), ({"candidates": 0}, 0.99)):
         rows = [[1, 3, 3, 0], [nan, 0, 1, 5], [5, 1, nan, 0], [-inf, -inf, 0, -inf], [0, inf, 1, 2], [-inf, 2, -inf, 2]]
         for temperature, wanted in ((0.0, [[1], [0], [2], [2], [1], [1]]), (1.0, [[0, 1, 2, 3], [0], [2], [2], [1], [1, 3]])):
             inputs = {"x": {"type": "f32", "shape": [len(rows), 4]}, "t": {"type": "f32", "shape": [1]}}
-            graph = {"name": "special", "inputs": inputs, "nodes": [{"op": "Sample", "domain": "adlgen", "inputs": ["x", "t"], "outputs": ["y"], "attributes": attributes}], "outputs": ["y"]}
+            names = ["x", "t"] if p is None else ["x", "t", "", "p"]
+            graph = {"name": "special", "inputs": inputs, "constants": {} if p is None else {"p": {"type": "f32", "shape": [], "data": p}},
+                     "nodes": [{"op": "Sample", "domain": "adlgen", "inputs": names, "outputs": ["y"], "attributes": attributes}], "outputs": ["y"]}
             _, found = run(graph, gpu, [("x", "f32", [len(rows), 4], [float(x) for row in rows for x in row]), ("t", "f32", [1], [temperature])])
             if any(token not in allowed for token, allowed in zip(found["y"], wanted)):
                 sys.exit(f"{gpu} {attributes} at {temperature}: {found['y']}, where {wanted} may be")
@@ -84,5 +86,9 @@ for name in ("h100", "a100"):
     check(name, 2, 31, given={"top_p": 0.0})
     check(name, 3, 129, open_rows=True, given={"temperature": 1.1, "top_k": 2}, known=["top_k"])
     check(name, 2, 500, given={"temperature": 1.0, "seed": 11}, candidates=7)
+    check(name, 3, 129, given={"temperature": [1.0, 0.3, 0.0], "top_p": [0.9, 0.999, 0.5], "seed": 3}, candidates=0)
+    check(name, 2, 4096, "bf16", given={"temperature": 4.0, "top_p": 0.97, "top_k": [3000, 0]}, scale=1.0, candidates=0)
+    check(name, 2, 31, "f16", open_rows=True, given={"top_k": [1, 40], "top_p": 0.0, "offset": 5}, candidates=0)
+    check(name, 2, 1000, given={"temperature": 1.0, "top_p": [1.0, 0.7], "top_k": 700, "seed": [8, 9]}, scale=0.2, candidates=0)
     check(name, 0, 64, open_rows=True, given={"temperature": 1.0})
     check(name, 2, 50257, given={"temperature": 1.0, "seed": 12})

@@ -265,7 +265,7 @@ static bool starts_within_registers(const Gpu *gpu, const GemmCandidate *candida
 }
 
 /* Each product's columns are whole panels, or rows of a swizzle's pattern in shared memory; of two of them also whole rows of the
- * result that some swizzle fits (stage_stores): those of more leave from registers. */
+ * result that some swizzle fits (stage_stores): parts of more are as narrow as can be, so that few columns have blocks enough. */
 static bool parts_are_whole(const FusedGemm *gemm, const GemmCandidate *candidate)
 {
   unsigned part = candidate->bn / gemm->products, whole = gemm->products > 2 ? 8 : 16;

@@ -145,6 +145,28 @@ static unsigned gathered_inputs(const FusedOperator *op)
   return n;
 }
 
+/* Of a walk with known extents; 1: its length is loaded, or follows from symbols. */
+static int64_t looked_by(const FusedOperator *op, const ElementWalk *walk)
+{
+  int64_t all = 1, extent;
+  if (walk->length.kind != OPERAND_ABSENT) return 1;
+  for (unsigned axis = 0; axis < op->program->n_axes; axis++) {
+    if (!(walk->axes >> axis & 1)) continue;
+    if (!symbolic_is_constant(op->program->axes[axis].extent, &extent)) return 1;
+    all = MIN(all * extent, INT32_MAX);
+  }
+  return all;
+}
+
+static int64_t looked_at(const FusedOperator *op)
+{
+  const Elementwise *points = elementwise_of(op);
+  int64_t most = 1;
+  for (unsigned i = 0; elementwise_is_upright(op) && i < points->n_walks; i++)
+    most = MAX(most, looked_by(op, &points->walks[i]));
+  return most;
+}
+
 /* ---- what is tried ---- */
 
 #define FACTS            "generator/choose/element_facts.def"

@@ -22,7 +22,8 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   IrModule *module = scope->build->module;
   IrValue *tensor = scope->tensors[input];
   unsigned rank = scope->build->op->rank;
-  if (elementwise_place(scope->build->op, input)) return element_load_indexed(scope, input);
+  if (elementwise_place(scope->build->op, input) || elementwise_scatters(scope->build->op, input))
+    return element_load_indexed(scope, input);
   bool along = !is_zero(body->inputs[input].strides[rank - 1]);
   int64_t extent[2] = {body->place.groups, along ? body->place.vector : 1};
   IrExpr *offset = element_offset(scope, &body->inputs[input], rank);
@@ -115,7 +116,7 @@ static IrExpr *groups_of(const ElementPoint *place, IrModule *module, IrExpr *le
                        : ir_binary(module, OPERATOR_DIV, length, vector);
 }
 
-/* Group index -> coordinates, innermost first; the innermost counts groups of `vector`. */
+/* Group index -> coordinates, those first whose neighbours are the next group's; the last dim counts groups of `vector`. */
 static void decode(StepScope *scope, IrExpr *tile)
 {
   KernelBuild *build = scope->build;
@@ -140,17 +141,20 @@ static void decode(StepScope *scope, IrExpr *tile)
   if (place->index == NUMBER_S32 && !ir_expr_is_int(total, &constant))
     total = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S32), "total", 1, total);
   place->inside = element_tile(scope, OP_LT, NUMBER_BOOL, "inside", rest, total);
-  for (unsigned d = op->rank; d-- > 0;) {
+  for (unsigned i = op->rank; i-- > 0;) {
+    bool exchanged = elementwise_is_upright(op) && i + 2 >= op->rank;
+    unsigned d = exchanged ? 2 * op->rank - 3 - i : i;
     bool innermost = d == op->rank - 1;
     IrExpr *count = extent_of(scope, d);
     if (innermost) count = groups_of(place, module, count);
-    IrExpr *at = d ? element_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
+    IrExpr *at = i ? element_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
     if (innermost && place->vector > 1)
       at = element_tile(scope, OP_MUL, place->index, "at", at, ir_int(module, place->vector));
     if (innermost && place->ragged) find_elements(scope, at);
+    if (place->index == NUMBER_S32) place->shorts[d] = at;
     place->coordinates[d] =
         place->index == NUMBER_S64 ? at : element_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
-    if (d) rest = element_tile(scope, OP_DIV, place->index, "rest", rest, count);
+    if (i) rest = element_tile(scope, OP_DIV, place->index, "rest", rest, count);
   }
 }
 
@@ -186,7 +190,7 @@ static void store_outputs(StepScope *scope)
                 ir_tile_extent(&value->value->type, 1) == extent[1];
     if (!full) value = spread_value(scope, value, ir_tile(module, element, 2, extent, NULL));
     value = scope_stored(scope, i, value);
-    if (elementwise_target(op, i)) {
+    if (elementwise_target(op, i) || elementwise_scatters(op, op->n_inputs + i)) {
       element_store_indexed(scope, i, value);
       continue;
     }
@@ -231,6 +235,7 @@ static bool write_flat(KernelBuild *build)
   body.place.vector = build->choice->vector;
   body.place.ragged = build->choice->ragged;
   body.place.index = index_type(build);
+  body.place.arithmetic = NUMBER_S64;
   body.place.groups = choice_parameter(build->choice, "block")->integer / body.place.vector;
   for (unsigned i = 0; i < op->n_inputs; i++)
     build->inputs[i] =

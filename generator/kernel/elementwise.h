@@ -11,9 +11,12 @@ typedef struct {
   IrExpr *inside;          /* bool tile [groups, 1]: groups that exist */
   IrExpr *whole;           /* of these, if ragged, those with all their elements, */
   IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
-  IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
-  IrExpr *more; /* bool: elements, or groups, that have this step of a loop; NULL: all do */
-  IrExpr *walked[PROGRAM_MAX_AXES]; /* s64 scalars: index along an axis that is walked, within its loop */
+  IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1]; */
+  IrExpr *shorts[FUSED_MAX_RANK + 1];      /* the same as s32; NULL: they may be too large */
+  NumberType arithmetic; /* s64, or s32 where all that is computed of indices is known to fit */
+  IrExpr *more;          /* bool: elements, or groups, that have this step of a loop; NULL: all do */
+  IrExpr *steps[PROGRAM_MAX_AXES];  /* s32 scalars: index along an axis that is walked, within its loop; */
+  IrExpr *walked[PROGRAM_MAX_AXES]; /* the same as s64 */
 } ElementPoint;
 
 /* Strides of the flat tensors, noted when they were added. */
@@ -32,7 +35,7 @@ IrExpr *element_tile(StepScope *scope, IrOpcode code, NumberType element, const 
 /* elementwise_index.c: the same, as wide as its operands. */
 IrExpr *element_wide(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
                      IrExpr *b);
-/* Offset of the first element of each group, s64 [groups, 1]. */
+/* Offset of the first element of each group, [groups, 1], in the point's arithmetic. */
 IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank);
 
 /* elementwise_index.c: an input that strides alone do not find, and the value of an index: s64 [groups, 1], or a column

@@ -30,7 +30,7 @@ static IrExpr *columns(StepScope *scope)
   int64_t extent[2] = {place->groups, place->vector};
   IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
   ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
-  return ir_value(module, ir_result(iota, "column", ir_tile(module, NUMBER_S64, 2, extent, NULL)));
+  return ir_value(module, ir_result(iota, "column", ir_tile(module, place->arithmetic, 2, extent, NULL)));
 }
 
 /* Index of each point along an axis of the program. */
@@ -38,13 +38,15 @@ static IrExpr *point_along(StepScope *scope, unsigned axis)
 {
   const ElementPoint *place = scope->data;
   const FusedOperator *op = scope->build->op;
+  const NumberType type = place->arithmetic;
   int dim = elementwise_of(op)->dims[axis];
   if (place->walked[axis])
-    return element_tile(scope, OP_SPLAT, NUMBER_S64, "walked", place->walked[axis], NULL);
+    return element_tile(scope, OP_SPLAT, type, "walked",
+                        type == NUMBER_S32 ? place->steps[axis] : place->walked[axis], NULL);
   if (dim < 0) return ir_int(scope->build->module, 0);
-  IrExpr *at = place->coordinates[dim];
+  IrExpr *at = type == NUMBER_S32 ? place->shorts[dim] : place->coordinates[dim];
   if (dim != (int)op->rank - 1 || place->vector == 1) return at;
-  return element_wide(scope, OP_ADD, NUMBER_S64, "at", columns(scope), at);
+  return element_wide(scope, OP_ADD, type, "at", columns(scope), at);
 }
 
 static bool is_number(const IrExpr *value, int64_t number)
@@ -55,6 +57,7 @@ static bool is_number(const IrExpr *value, int64_t number)
 
 static IrExpr *combine(StepScope *scope, SymbolicKind kind, IrExpr *a, IrExpr *b)
 {
+  const ElementPoint *place = scope->data;
   static const struct {
     SymbolicKind kind;
     IrOpcode code;
@@ -68,8 +71,15 @@ static IrExpr *combine(StepScope *scope, SymbolicKind kind, IrExpr *a, IrExpr *b
   if (kind == SYMBOLIC_MUL && is_number(a, 1)) return b;
   if (kind == SYMBOLIC_MUL && is_number(b, 1)) return a;
   for (unsigned i = 0; i < G_N_ELEMENTS(forms); i++)
-    if (forms[i].kind == kind) return element_wide(scope, forms[i].code, NUMBER_S64, forms[i].name, a, b);
+    if (forms[i].kind == kind)
+      return element_wide(scope, forms[i].code, place->arithmetic, forms[i].name, a, b);
   return NULL;
+}
+
+static IrExpr *splat(StepScope *scope, IrExpr *number)
+{
+  const ElementPoint *place = scope->data;
+  return element_tile(scope, OP_SPLAT, place->arithmetic, "index", number, NULL);
 }
 
 /* An expression of axes as a tile; without any as a number or a dim of the kernel. */
@@ -82,14 +92,14 @@ static IrExpr *evaluate(StepScope *scope, const Symbolic *expression)
   IrExpr *a = evaluate(scope, expression->a), *b = evaluate(scope, expression->b);
   bool number_first = a->kind != EXPR_VALUE; /* of commutative ones the tile comes first */
   bool commutes = expression->kind != SYMBOLIC_DIV && expression->kind != SYMBOLIC_MOD;
-  if (number_first && b->kind != EXPR_VALUE) a = element_tile(scope, OP_SPLAT, NUMBER_S64, "index", a, NULL);
+  if (number_first && b->kind != EXPR_VALUE) a = splat(scope, a);
   return combine(scope, expression->kind, number_first && commutes ? b : a, number_first && commutes ? a : b);
 }
 
 IrExpr *element_index_value(StepScope *scope, unsigned value)
 {
   IrExpr *index = evaluate(scope, elementwise_of(scope->build->op)->values[value]);
-  return index->kind == EXPR_VALUE ? index : element_tile(scope, OP_SPLAT, NUMBER_S64, "index", index, NULL);
+  return index->kind == EXPR_VALUE ? index : splat(scope, index);
 }
 
 /* What is loaded, in the type of offsets. */
@@ -107,7 +117,7 @@ static IrExpr *full_index(StepScope *scope, const ElementIndex *index)
     IrExpr *loaded = loaded_index(scope, &index->loaded);
     value = combine(scope, SYMBOLIC_ADD, loaded, value);
   }
-  return value->kind == EXPR_VALUE ? value : element_tile(scope, OP_SPLAT, NUMBER_S64, "index", value, NULL);
+  return value->kind == EXPR_VALUE ? value : splat(scope, value);
 }
 
 static IrExpr *and_inside(StepScope *scope, const ElementIndex *index, IrExpr *value, IrExpr *mask)
@@ -133,15 +143,203 @@ static IrExpr *fill_of(const StepScope *scope, unsigned input, double fill)
   return number_class(type) == NUMBER_FLOAT ? ir_float(module, fill) : ir_int(module, (int64_t)fill);
 }
 
+/* ---- offsets ---- */
+
+typedef struct {
+  const FusedOperator *op;
+  const SymbolicFacts *facts; /* of symbols and axes */
+  int64_t least, most;        /* of what was added up; INT64_MIN, INT64_MAX: nobody knows */
+} Reach;
+
+static int64_t add_bounded(int64_t a, int64_t b, int64_t none)
+{
+  int64_t sum;
+  return a == none || b == none || __builtin_add_overflow(a, b, &sum) ? none : sum;
+}
+
+/* `times` is not negative. */
+static void reach(Reach *to, const Symbolic *index, const Symbolic *times)
+{
+  int64_t least, most, stride;
+  symbolic_range(index, to->facts, &least, &most);
+  bool known = symbolic_is_constant(times, &stride) && stride >= 0 && least > INT32_MIN && most < INT32_MAX &&
+               stride < INT32_MAX;
+  to->least = add_bounded(to->least, known ? least * stride : INT64_MIN, INT64_MIN);
+  to->most = add_bounded(to->most, known ? most * stride : INT64_MAX, INT64_MAX);
+}
+
+/* Do 32 bits hold whatever is computed of an operand's indices? Nothing is loaded of them, and all numbers are known. */
+static bool are_short(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides)
+{
+  const FusedOperator *op = scope->build->op;
+  const Program *program = op->program;
+  const SymbolicFacts *known = &scope->build->graph->facts;
+  SymbolicFact facts[PROGRAM_MAX_AXES + 1];
+  const ElementPoint *point = scope->data;
+  const Symbolic *one = symbolic_constant(scope->build->expressions, 1);
+  int64_t least, most;
+  if (point->index != NUMBER_S32) return false;
+  for (unsigned i = 0; i < program->n_axes; i++) {
+    symbolic_range(program->axes[i].extent, known, &least, &most);
+    facts[i] = (SymbolicFact){.name = program->axes[i].name, .max = MAX(most, 1) - 1, .multiple = 1};
+  }
+  const SymbolicFacts axes = {facts, program->n_axes};
+  Reach all = {op, &axes, 0, 0};
+  for (unsigned d = 0; d < op->rank; d++)
+    reach(&all, symbolic_sub(scope->build->expressions, op->dims[d], one), strides[d]);
+  for (unsigned i = 0; place && i < place->n; i++) {
+    const ElementIndex *index = &place->indices[i];
+    if (index->loaded.kind != OPERAND_ABSENT) return false;
+    if (index->extent && !symbolic_is_constant(index->extent, NULL)) return false;
+    reach(&all, index->of_axes, one); /* itself, and times its stride */
+    reach(&all, index->of_axes, index->stride);
+  }
+  return all.least > INT32_MIN && all.most < INT32_MAX;
+}
+
+/* ---- indices that are sums of axes ---- */
+
+/* An index, or an offset: what it grows by along each dim of the operator, along each axis that is walked, and the rest. */
+typedef struct {
+  int64_t of_dims[FUSED_MAX_RANK + 1], of_axes[PROGRAM_MAX_AXES], rest;
+} Affine;
+
+static const Symbolic *axes_at_origin(const Symbolic *leaf, void *data)
+{
+  const Program *program = data;
+  return program_axes_in(program, leaf) ? symbolic_constant(program->arena, 0) : NULL;
+}
+
+/* Adds so many times the expression; false: it is no such sum, or of symbols. */
+static bool add_affine(const StepScope *scope, Affine *sum, const Symbolic *expression, int64_t times)
+{
+  const FusedOperator *op = scope->build->op;
+  const Program *program = op->program;
+  const ElementPoint *point = scope->data;
+  uint32_t axes = program_axes_in(program, expression);
+  int64_t factor;
+  for (unsigned axis = 0; axis < program->n_axes; axis++) {
+    if (!(axes >> axis & 1)) continue;
+    const Symbolic *step = program_step(program, expression, axis);
+    int dim = elementwise_of(op)->dims[axis];
+    if (!step || !symbolic_is_constant(step, &factor)) return false;
+    if (point->walked[axis])
+      sum->of_axes[axis] += factor * times;
+    else if (dim >= 0)
+      sum->of_dims[dim] += factor * times;
+  }
+  const Symbolic *first = symbolic_substitute(program->arena, expression, axes_at_origin, (void *)program);
+  if (!symbolic_is_constant(first, &factor)) return false;
+  sum->rest += factor * times;
+  return true;
+}
+
+/* Of the first element of a group, in front of all loops: [groups, 1]; NULL: 0. */
+static IrExpr *affine_first(StepScope *scope, const Affine *sum)
+{
+  const ElementPoint *point = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *first = NULL;
+  for (unsigned d = 0; d < scope->build->op->rank; d++) {
+    if (!sum->of_dims[d]) continue;
+    IrExpr *at = point->arithmetic == NUMBER_S32 ? point->shorts[d] : point->coordinates[d];
+    IrExpr *term = combine(scope, SYMBOLIC_MUL, at, ir_int(module, sum->of_dims[d]));
+    first = first ? combine(scope, SYMBOLIC_ADD, first, term) : term;
+  }
+  return first;
+}
+
+/* What an element, and the steps of loops, add to it: numbers once loops are written out. negative: less that; `columns_less`: less so
+ * many for each column. */
+static IrExpr *affine_rest(StepScope *scope, const Affine *sum, bool negative, int64_t more,
+                           int64_t columns_less)
+{
+  const ElementPoint *point = scope->data;
+  const FusedOperator *op = scope->build->op;
+  IrModule *module = scope->build->module;
+  const int64_t sign = negative ? -1 : 1, along = sum->of_dims[op->rank - 1] - columns_less;
+  IrExpr *rest = ir_int(module, sign * sum->rest + more);
+  for (unsigned axis = 0; axis < op->program->n_axes; axis++) {
+    IrExpr *step = point->arithmetic == NUMBER_S32 ? point->steps[axis] : point->walked[axis];
+    if (!sum->of_axes[axis]) continue;
+    step = ir_binary(module, OPERATOR_MUL, step, ir_int(module, sign * sum->of_axes[axis]));
+    rest = ir_binary(module, OPERATOR_ADD, step, rest);
+  }
+  if (point->vector == 1 || !along) return rest;
+  return combine(scope, SYMBOLIC_ADD,
+                 combine(scope, SYMBOLIC_MUL, columns(scope), ir_int(module, sign * along)), rest);
+}
+
+/* *mask of what is inside along a dimension, by comparing what is in front of loops with what is constant in them. */
+static void affine_inside(StepScope *scope, const Affine *index, int64_t extent, IrExpr **narrow,
+                          IrExpr **wide)
+{
+  const ElementPoint *point = scope->data;
+  IrExpr *first = affine_first(scope, index);
+  if (!first) first = splat(scope, ir_int(scope->build->module, 0));
+  IrExpr *begins =
+      element_wide(scope, OP_GE, NUMBER_BOOL, "begins", first, affine_rest(scope, index, true, 0, 0));
+  IrExpr *ends =
+      element_wide(scope, OP_LT, NUMBER_BOOL, "ends", first, affine_rest(scope, index, true, extent, 0));
+  IrExpr *inside = element_wide(scope, OP_AND, NUMBER_BOOL, "inside", begins, ends);
+  IrExpr **mask = is_wide(point, inside) ? wide : narrow;
+  *mask = *mask ? element_wide(scope, OP_AND, NUMBER_BOOL, "inside", *mask, inside) : inside;
+}
+
+/* placed_offset() where all indices are such sums: false if they are not. What is alike for all elements and steps is
+ * computed once, so that accesses differ by constants. */
+static bool affine_offset(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides,
+                          bool wide_mask, IrExpr **mask, IrExpr **offset)
+{
+  const FusedOperator *op = scope->build->op;
+  const ElementPoint *point = scope->data;
+  Affine sum = {.of_axes = {0}};
+  int64_t stride, extent;
+  IrExpr *narrow = NULL, *wide = NULL;
+  for (unsigned d = 0; d < op->rank; d++) {
+    if (!symbolic_is_constant(strides[d], &stride)) return false;
+    sum.of_dims[d] = stride;
+  }
+  for (unsigned i = 0; place && i < place->n; i++) {
+    Affine alone = {.of_axes = {0}};
+    if (place->indices[i].loaded.kind != OPERAND_ABSENT ||
+        (place->indices[i].extent && !symbolic_is_constant(place->indices[i].extent, NULL)) ||
+        !symbolic_is_constant(place->indices[i].stride, &stride) ||
+        !add_affine(scope, &sum, place->indices[i].of_axes, stride) ||
+        !add_affine(scope, &alone, place->indices[i].of_axes, 1))
+      return false;
+  }
+  for (unsigned i = 0; place && i < place->n; i++) {
+    Affine alone = {.of_axes = {0}};
+    const ElementIndex *index = &place->indices[i];
+    if (!index->extent) continue;
+    add_affine(scope, &alone, index->of_axes, 1);
+    symbolic_is_constant(index->extent, &extent);
+    affine_inside(scope, &alone, extent, &narrow, &wide);
+  }
+  *mask = narrow ? element_wide(scope, OP_AND, NUMBER_BOOL, "inside", point->inside, narrow) : point->inside;
+  if (point->more && (wide_mask || !is_wide(point, point->more)))
+    *mask = element_wide(scope, OP_AND, NUMBER_BOOL, "more", *mask, point->more);
+  if (wide) *mask = element_wide(scope, OP_AND, NUMBER_BOOL, "inside", wide, *mask);
+  IrExpr *first = affine_first(scope, &sum),
+         *rest = affine_rest(scope, &sum, false, 0, sum.of_dims[op->rank - 1] ? 1 : 0);
+  *offset = first                      ? combine(scope, SYMBOLIC_ADD, first, rest)
+            : rest->kind == EXPR_VALUE ? rest
+                                       : splat(scope, rest);
+  return true;
+}
+
 /* Where the elements of a group lie that has places of its own, and which of them are inside (*mask). scatters: each element has
  * its own; along: the strides lead from element to element. */
 static IrExpr *placed_offset(StepScope *scope, const ElementPlace *place, const FlatStrides *flat,
-                             bool scatters, bool along, IrExpr **mask)
+                             const Symbolic *const *strides, bool scatters, bool along, IrExpr **mask)
 {
   const ElementBody *body = scope->data;
   const ElementPoint *point = &body->place;
   unsigned rank = scope->build->op->rank;
-  IrExpr *offset = element_offset(scope, flat, rank);
+  IrExpr *offset;
+  if (affine_offset(scope, place, strides, scatters || along, mask, &offset)) return offset;
+  offset = element_offset(scope, flat, rank);
   *mask = point->inside;
   if (point->more && (scatters || along || !is_wide(point, point->more)))
     *mask = element_wide(scope, OP_AND, NUMBER_BOOL, "more", point->more, point->inside);
@@ -149,7 +347,7 @@ static IrExpr *placed_offset(StepScope *scope, const ElementPlace *place, const 
     IrExpr *stride = flat->strides[rank - 1];
     offset = combine(scope, SYMBOLIC_ADD, combine(scope, SYMBOLIC_MUL, columns(scope), stride), offset);
   }
-  for (unsigned i = 0; i < place->n; i++) {
+  for (unsigned i = 0; place && i < place->n; i++) {
     const ElementIndex *index = &place->indices[i];
     IrExpr *value = full_index(scope, index);
     if (index->extent) *mask = and_inside(scope, index, value, *mask);
@@ -158,41 +356,47 @@ static IrExpr *placed_offset(StepScope *scope, const ElementPlace *place, const 
   }
   /* gather and scatter add the column to the offset of its row */
   if (is_wide(point, offset) && point->vector > 1)
-    offset = element_wide(scope, OP_SUB, NUMBER_S64, "offset", offset, columns(scope));
+    offset = element_wide(scope, OP_SUB, point->arithmetic, "offset", offset, columns(scope));
   return offset;
 }
 
 IrExpr *element_load_indexed(StepScope *scope, unsigned input)
 {
-  const ElementBody *body = scope->data;
-  const ElementPoint *point = &body->place;
+  ElementBody *body = scope->data;
+  ElementPoint *point = &body->place;
   const FusedOperator *op = scope->build->op;
   const ElementPlace *place = elementwise_place(op, input);
   IrModule *module = scope->build->module;
   IrValue *tensor = scope->tensors[input];
   bool scatters = elementwise_scatters(op, input),
        along = !symbolic_equals(op->inputs[input].strides[op->rank - 1], 0);
-  IrExpr *mask, *offset = placed_offset(scope, place, &body->inputs[input], scatters, along, &mask);
+  point->arithmetic = are_short(scope, place, op->inputs[input].strides) ? NUMBER_S32 : NUMBER_S64;
+  IrExpr *mask, *offset = placed_offset(scope, place, &body->inputs[input], op->inputs[input].strides,
+                                        scatters, along, &mask);
+  point->arithmetic = NUMBER_S64;
   int64_t extent[2] = {point->groups, scatters || along ? point->vector : 1};
   IrExpr *loaded =
       ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, tensor->type.element, 2, extent, NULL),
                     tensor->name, 2, ir_value(module, tensor), offset);
   IrOp *gather = loaded->value->def;
   ir_attribute_set(gather, ATTR_WHERE, mask);
-  ir_attribute_set(gather, ATTR_FILL, fill_of(scope, input, place->fill));
+  if (place) ir_attribute_set(gather, ATTR_FILL, fill_of(scope, input, place->fill));
   if (extent[1] > 1) ir_attribute_set(gather, ATTR_ALIGNED, ir_int(module, scatters ? 1 : point->vector));
   return loaded;
 }
 
 void element_store_indexed(StepScope *scope, unsigned output, IrExpr *value)
 {
-  const ElementBody *body = scope->data;
+  ElementBody *body = scope->data;
   const FusedOperator *op = scope->build->op;
+  const ElementPlace *target = elementwise_target(op, output);
   bool scatters = elementwise_scatters(op, op->n_inputs + output),
        along = !symbolic_equals(op->outputs[output].strides[op->rank - 1], 0);
   IrModule *module = scope->build->module;
-  IrExpr *mask, *offset = placed_offset(scope, elementwise_target(op, output), &body->outputs[output],
+  body->place.arithmetic = are_short(scope, target, op->outputs[output].strides) ? NUMBER_S32 : NUMBER_S64;
+  IrExpr *mask, *offset = placed_offset(scope, target, &body->outputs[output], op->outputs[output].strides,
                                         scatters, along, &mask);
+  body->place.arithmetic = NUMBER_S64;
   IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3,
                         ir_value(module, scope->tensors[op->n_inputs + output]), offset, value);
   ir_attribute_set(store, ATTR_WHERE, mask);

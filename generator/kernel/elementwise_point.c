@@ -26,14 +26,14 @@ IrExpr *element_tile(StepScope *scope, IrOpcode code, NumberType element, const 
 IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank)
 {
   const ElementPoint *place = scope->data;
+  const NumberType type = place->arithmetic;
   IrExpr *sum = NULL;
   for (unsigned d = 0; d < rank; d++) {
     if (is_zero(flat->strides[d])) continue;
-    IrExpr *term = place->coordinates[d];
-    if (!is_one(flat->strides[d]))
-      term = element_tile(scope, OP_MUL, NUMBER_S64, "step", term, flat->strides[d]);
-    sum = sum ? element_tile(scope, OP_ADD, NUMBER_S64, "offset", sum, term) : term;
+    IrExpr *term = type == NUMBER_S32 ? place->shorts[d] : place->coordinates[d];
+    if (!is_one(flat->strides[d])) term = element_tile(scope, OP_MUL, type, "step", term, flat->strides[d]);
+    sum = sum ? element_tile(scope, OP_ADD, type, "offset", sum, term) : term;
   }
   if (sum) return sum;
-  return element_tile(scope, OP_SPLAT, NUMBER_S64, "origin", ir_int(scope->build->module, 0), NULL);
+  return element_tile(scope, OP_SPLAT, type, "origin", ir_int(scope->build->module, 0), NULL);
 }

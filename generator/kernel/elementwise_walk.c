@@ -187,6 +187,13 @@ static void forget(Loop *loop)
 
 /* ---- loops ---- */
 
+static void walk_along(StepScope *scope, unsigned axis, IrExpr *step)
+{
+  ElementPoint *place = scope->data;
+  place->steps[axis] = step;
+  place->walked[axis] = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "walked", 1, step);
+}
+
 static IrRegion *add_loop(StepScope *scope, IrExpr *end, int64_t step, bool unroll, IrExpr **index)
 {
   IrModule *module = scope->build->module;
@@ -216,7 +223,7 @@ static void open_loop(Loop *loop, unsigned axis, int64_t *unrolled)
       ir_expr_is_int(extent, &steps) && steps > 0 && steps * *unrolled * place->vector <= UNROLLED_LOADS;
   if (unroll) *unrolled *= steps;
   go_into(scope, add_loop(scope, extent, 1, unroll, &index));
-  place->walked[axis] = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "walked", 1, index);
+  walk_along(scope, axis, index);
 }
 
 /* The same where each point has so many indices of the axis as are loaded: warps leave it behind the last of theirs. */
@@ -238,7 +245,7 @@ static void open_counted_loop(Loop *loop, unsigned axis, const FusedOperand *len
   IrExpr *step = ir_emit_value(&scope->builder, OP_LET, ir_scalar(NUMBER_S32), "step", 1,
                                ir_binary(module, OPERATOR_ADD, first, next));
   place->more = element_wide(scope, OP_GT, NUMBER_BOOL, "more", own, step);
-  place->walked[axis] = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "walked", 1, step);
+  walk_along(scope, axis, step);
 }
 
 static void open_loops(Loop *loop)
@@ -267,6 +274,7 @@ static bool write_loop(Loop *loop)
   scope->builder = outside;
   place->more = NULL;
   memset(place->walked, 0, sizeof place->walked);
+  memset(place->steps, 0, sizeof place->steps);
   forget(loop);
   for (unsigned i = 0; i < loop->n; i++) {
     const ElementWalk *walk = &loop->points->walks[loop->first + i];

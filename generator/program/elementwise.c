@@ -17,6 +17,11 @@ const ElementPlace *elementwise_target(const FusedOperator *op, unsigned output)
   return elementwise_place(op, op->n_inputs + output);
 }
 
+bool elementwise_is_upright(const FusedOperator *op)
+{
+  return elementwise_of(op) && elementwise_of(op)->upright;
+}
+
 /* The expression mentions the axis of the last dim. */
 static bool follows_row(const FusedOperator *op, const Symbolic *expression)
 {
@@ -53,7 +58,11 @@ static bool varies(const Look *look, const FusedOperand *operand);
 
 static bool scatters(const Look *look, unsigned tensor)
 {
-  const ElementPlace *place = elementwise_place(look->op, tensor);
+  const FusedOperator *op = look->op;
+  const ElementPlace *place = elementwise_place(op, tensor);
+  const Symbolic *const *strides =
+      tensor < op->n_inputs ? op->inputs[tensor].strides : op->outputs[tensor - op->n_inputs].strides;
+  if (elementwise_is_upright(op) && !symbolic_equals(strides[op->rank - 1], 0)) return true;
   for (unsigned i = 0; place && i < place->n; i++)
     if (follows_row(look->op, place->indices[i].of_axes) || varies(look, &place->indices[i].loaded))
       return true;
@@ -80,7 +89,7 @@ static bool varies(const Look *look, const FusedOperand *operand)
     const ElementWalk *walk = walk_of(op, operand->index);
     unsigned place = (unsigned)(walk - elementwise_of(op)->walks);
     return is_new(look, op->n_steps + op->n_inputs + op->n_outputs + place) &&
-           (varies(look, &walk->source) || varies(look, &walk->place));
+           (varies(look, &walk->source) || varies(look, &walk->place) || varies(look, &walk->length));
   }
   case OPERAND_ABSENT:
   case OPERAND_ANCHOR:
@@ -131,6 +140,7 @@ void visit_points(const FusedOperator *op, const Elementwise *elementwise, const
     visitor->expression(elementwise->values[i], visitor->data);
   for (unsigned i = 0; i < op->program->n_axes; i++)
     visitor->number(elementwise->dims[i], visitor->data);
+  visitor->number(elementwise->upright, visitor->data);
 }
 
 void visit_elementwise(const FusedOperator *op, const BindingVisitor *visitor)

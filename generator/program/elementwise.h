@@ -38,7 +38,8 @@ typedef struct Elementwise {
   unsigned n_values;
   int dims
       [PROGRAM_MAX_AXES]; /* by axis that an index or value mentions: the operator's dim; -1: it has one index */
-  ElementWalk *walks;     /* in the program's order */
+  bool upright; /* neighbours in memory, and in a warp, are points of the dim before the last; rank >= 2 */
+  ElementWalk *walks; /* in the program's order */
   unsigned n_walks;
 } Elementwise;
 
@@ -61,6 +62,7 @@ int elementwise_length(const Program *program, uint32_t axes);
 const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input);
 /* The same of an output. */
 const ElementPlace *elementwise_target(const FusedOperator *op, unsigned output);
+bool elementwise_is_upright(const FusedOperator *op);
 /* Has each element of a row (the last dim) its own place, rather than the one behind its neighbour's? */
 bool elementwise_scatters(const FusedOperator *op, unsigned input);
 /* Has each element of a row its own value of the operand, rather than one with its neighbours? */

@@ -102,6 +102,32 @@ static bool bind_walks(Binding *binding, Elementwise *points)
   return true;
 }
 
+/* No element that is walked through lies beside that of the next point in a row, but somewhere else: then elements of a thread may as
+ * well lie below one another, and those of its neighbours beside them, which one access of a warp takes together. */
+static bool stands_better(const FusedOperator *op)
+{
+  bool any = false;
+  if (op->rank < 2) return false;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const ElementPlace *place = elementwise_place(op, i);
+    bool along = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0),
+         apart = elementwise_scatters(op, i);
+    if (place && along && !apart) return false;
+    any |= apart;
+  }
+  return any;
+}
+
+static void exchange_last(Space *space)
+{
+  const unsigned a = space->rank - 2, b = space->rank - 1;
+  const Symbolic *dim = space->dims[a], **strides = space->strides[a];
+  space->dims[a] = space->dims[b];
+  space->strides[a] = space->strides[b];
+  space->dims[b] = dim;
+  space->strides[b] = strides;
+}
+
 static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
@@ -128,6 +154,11 @@ static bool bind(Binding *binding)
       return false;
     }
   if (!space_merge(program->arena, &space, 0, space.rank)) space_insert(program->arena, &space, 0);
+  bind_take_space(binding, &space);
+  bind_point_dims(binding, &space, points);
+  if (!stands_better(binding->fused)) return true;
+  points->upright = true;
+  exchange_last(&space);
   bind_take_space(binding, &space);
   bind_point_dims(binding, &space, points);
   return true;

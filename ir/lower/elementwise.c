@@ -1,4 +1,5 @@
 /* Elementwise ops: one THREAD op a register; broadcasting by the layouts' correspondence. */
+#include "ir/facts.h"
 #include "ir/lower/lower.h"
 #include <string.h>
 
@@ -124,8 +125,36 @@ static IrExpr *float_remainder(Lower *lower, NumberType element, IrExpr *const *
   return lower_value(lower, OP_FMA, type, "rest", 3, negative, x[1], x[0]);
 }
 
+/* Elements of a tile, or a number, are known not to be negative: indices of points are not. */
+static bool is_natural(const IrExpr *expr)
+{
+  const IrOp *def = expr->kind == EXPR_VALUE && !expr->value->variable ? expr->value->def : NULL;
+  if (!def || expr->value->type.kind != TYPE_TILE) return ir_is_non_negative(expr);
+  switch ((unsigned)def->code) {
+  case OP_IOTA: return true;
+  case OP_ADD:
+  case OP_MUL:
+  case OP_DIV: return is_natural(def->operands[0]) && is_natural(def->operands[1]);
+  case OP_REM:
+  case OP_SPLAT:
+  case OP_CAST: return is_natural(def->operands[0]);
+  default: return false;
+  }
+}
+
+/* Of an index that is taken apart. */
+static bool divides_natural(const IrOp *op, NumberType element, IrExpr *const *operands, int64_t *by)
+{
+  bool divides = (op->code == OP_DIV || op->code == OP_REM) && element == NUMBER_S32;
+  return divides && operands[0]->kind == EXPR_VALUE && ir_expr_is_int(operands[1], by) && *by > 0 &&
+         *by <= INT32_MAX && op->results[0]->type.kind == TYPE_TILE && is_natural(op->operands[0]);
+}
+
 static IrExpr *compute(Lower *lower, const IrOp *op, NumberType element, NumberType source, IrExpr **operands)
 {
+  int64_t by;
+  if (divides_natural(op, element, operands, &by))
+    return lower_natural_division(lower, operands[0], by, NUMBER_S32, op->code == OP_REM);
   const char *hint = op->results[0]->name;
   if (op->code == OP_REM && number_class(element) == NUMBER_FLOAT)
     return float_remainder(lower, element, operands);

@@ -78,13 +78,23 @@ IrExpr *lower_s32(Lower *lower, const IrExpr *expr)
  * during which a block has nothing to fetch. For 0 <= a < 2^31 and 2^s < y < 2^(s + 1), m = floor(2^(32 + s)
  * / y) + 1 has 32 bits, and m y exceeds 2^(32 + s) by at most y, so a m / 2^(32 + s) exceeds a / y by less
  * than 1 / y: both have the same integer part. */
-static IrExpr *quotient_by_constant(Lower *lower, IrExpr *a, uint64_t y)
+static IrExpr *quotient_by_constant(Lower *lower, IrExpr *a, uint64_t y, NumberType type)
 {
+  if (!(y & (y - 1))) return lower_shr(lower, NUMBER_S32, a, (unsigned)g_bit_nth_lsf((gulong)y, -1));
   unsigned s = g_bit_storage(y) - 1;
   uint64_t m = (UINT64_C(1) << (32 + s)) / y + 1;
   IrExpr *high =
       lower_scalar(lower, OP_MUL_HIGH, ir_scalar(NUMBER_U32), "high", 2, a, lower_int(lower, (int64_t)m));
-  return lower_shr(lower, NUMBER_U32, high, s);
+  return lower_shr(lower, type, high, s); /* of 31 bits, with a sign or without */
+}
+
+IrExpr *lower_natural_division(Lower *lower, IrExpr *a, int64_t y, NumberType type, bool remainder)
+{
+  if (y == 1) return remainder ? lower_int(lower, 0) : a;
+  if (remainder && !(y & (y - 1))) return lower_bits(lower, OP_AND, NUMBER_S32, a, lower_int(lower, y - 1));
+  IrExpr *quotient = quotient_by_constant(lower, a, (uint64_t)y, type);
+  if (!remainder) return quotient;
+  return lower_sub(lower, NUMBER_S32, a, lower_mul(lower, NUMBER_S32, quotient, lower_int(lower, y)));
 }
 
 static LowerScalar integer_division(Lower *lower, const IrExpr *expr, IrExpr *a, IrExpr *b, NumberType type)
@@ -101,11 +111,8 @@ static LowerScalar integer_division(Lower *lower, const IrExpr *expr, IrExpr *a,
     return scalar(lower_shr(lower, type, a, (unsigned)g_bit_nth_lsf((gulong)y, -1)), type);
   }
   bool natural = ir_is_non_negative(expr->items[0]) && ir_is_non_negative(expr->items[1]);
-  if (natural && type == NUMBER_S32 && lower_is_int(b, &y) && y <= INT32_MAX) {
-    IrExpr *quotient = quotient_by_constant(lower, a, (uint64_t)y);
-    if (!remainder) return scalar(quotient, type);
-    return scalar(lower_sub(lower, type, a, lower_mul(lower, type, quotient, b)), type);
-  }
+  if (natural && type == NUMBER_S32 && lower_is_int(b, &y) && y <= INT32_MAX)
+    return scalar(lower_natural_division(lower, a, y, NUMBER_U32, remainder), type);
   NumberType sign = natural && type == NUMBER_S32 ? NUMBER_U32 : type; /* without one it is quicker */
   return scalar(lower_scalar(lower, remainder ? OP_REM : OP_DIV, ir_scalar(sign),
                              remainder ? "rest" : "quotient", 2, a, b),

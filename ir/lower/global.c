@@ -11,7 +11,8 @@
 
 /* ---- Corners ---- */
 
-#define MAX_PARTS 32
+#define MAX_PARTS      32
+#define DISPLACED_MOST (1 << 20) /* elements: accesses hold 24 bits of bytes */
 
 typedef struct Part {
   unsigned dim, depth;
@@ -597,6 +598,41 @@ static IrExpr *scattered_before(Lower *lower, const Scattered *scattered, unsign
   return lower_add(lower, scattered->offset_type, before, lower_int(lower, column % 2));
 }
 
+/* What a register is known to hold. */
+static bool holds_constant(const IrExpr *x, int64_t *value)
+{
+  int64_t a, b = 0;
+  if (ir_expr_is_int(x, value)) return true;
+  const IrOp *def = x->kind == EXPR_VALUE && !x->value->variable ? x->value->def : NULL;
+  if (!def || !def->n_operands || ir_attribute(def, ATTR_WHEN)) return false;
+  if (number_class(x->value->type.element) == NUMBER_FLOAT || !holds_constant(def->operands[0], &a))
+    return false;
+  if (def->n_operands > 1 && !holds_constant(def->operands[1], &b)) return false;
+  switch ((unsigned)def->code) {
+  case OP_MOVE:
+  case OP_CAST: *value = a; return true;
+  case OP_ADD: *value = a + b; return true;
+  case OP_MUL: return !__builtin_mul_overflow(a, b, value);
+  default: return false;
+  }
+}
+
+/* Constants that were added to an offset, which is taken not to overflow where it is widened, are the access's: *elements. What is
+ * left is shared by all accesses that differ by them. */
+static IrExpr *without_constants(IrExpr *offset, int64_t *elements)
+{
+  int64_t more;
+  *elements = 0;
+  for (;;) {
+    const IrOp *def = offset->kind == EXPR_VALUE && !offset->value->variable ? offset->value->def : NULL;
+    bool adds = def && def->code == OP_ADD && !ir_attribute(def, ATTR_WHEN);
+    if (!adds || !holds_constant(def->operands[1], &more) || ABS(*elements + more) > DISPLACED_MOST)
+      return offset;
+    *elements += more;
+    offset = def->operands[0];
+  }
+}
+
 /* Offsets are register values, not coordinates: their arithmetic stays in place and is shared by equal
  * offsets. */
 static LowerAddress scattered_at(Lower *lower, const Scattered *scattered, unsigned reg, unsigned column)
@@ -609,9 +645,12 @@ static LowerAddress scattered_at(Lower *lower, const Scattered *scattered, unsig
         advance(lower, scattered->base, byte, scattered->offset_type, lower_int(lower, 1), NUMBER_S32, 1),
         column / 2};
   }
-  IrExpr *address = advance(lower, scattered->base, scattered->offset[reg], scattered->offset_type,
-                            lower_int(lower, 1), NUMBER_S32, bytes);
-  return (LowerAddress){address, (int64_t)column * bytes};
+  int64_t displaced = 0;
+  IrExpr *offset = scattered->offset[reg];
+  offset = without_constants(offset, &displaced);
+  IrExpr *address =
+      advance(lower, scattered->base, offset, scattered->offset_type, lower_int(lower, 1), NUMBER_S32, bytes);
+  return (LowerAddress){address, (column + displaced) * bytes};
 }
 
 void lower_gather(Lower *lower, IrOp *op)

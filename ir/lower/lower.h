@@ -142,6 +142,8 @@ IrExpr *lower_as(Lower *lower, LowerScalar scalar, NumberType type); /* converte
 IrExpr *lower_s32(Lower *lower, const IrExpr *expr);
 IrExpr *lower_condition(Lower *lower, const IrExpr *expr); /* a predicate, or the constant 0 or 1 */
 IrExpr *lower_elected(Lower *lower);
+/* a / y, of type s32 or u32, or what is left, of an s32 that is not negative and a positive y. */
+IrExpr *lower_natural_division(Lower *lower, IrExpr *a, int64_t y, NumberType type, bool remainder);
 IrExpr *lower_dim(Lower *lower, const char *name, NumberType *type);
 
 /* ---- index.c: layouts as index arithmetic ---- */

@@ -2,6 +2,7 @@
 #include "generator/program/order.h"
 #include "generator/choose/choose.h"
 #include "generator/choose/contest.h"
+#include "generator/choose/dry_run.h"
 #include "generator/choose/verdict.h"
 
 #define LEAST_SLOTS 32 /* a warp's lanes have one each */
@@ -25,19 +26,10 @@ void judge_order(const Problem *problem, bool priced, ProgramVerdict *verdict)
 {
 }
 
-bool choose_order(Chooser *chooser)
+static void set_form(const Problem *problem, const Candidate *form, Choice *choice)
 {
-  const Problem *problem = chooser->problem;
   const FusedOrder *order = order_of(problem->op);
-  Candidate form;
-  g_autofree int64_t *values = fact_values(problem);
-  if (!trial_first(problem, "order", values, &form, NULL)) {
-    error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "keys", NULL,
-              "no block puts these keys in order");
-    return false;
-  }
-  Choice *choice = choose_open(chooser, "order");
-  candidate_carry(&form, choice, NULL, NULL);
+  candidate_carry(form, choice, NULL, NULL);
   choice_set_name(choice, "index", number_name(problem->op->inputs[0].tensor->type));
   int64_t slots = LEAST_SLOTS;
   while (slots < order->bins)
@@ -52,10 +44,46 @@ bool choose_order(Chooser *chooser)
   choice_set_int(choice, "sources", order->output[ORDER_SOURCES] != PROGRAM_NONE);
   choice_set_int(choice, "dense",
                  symbolic_equals(order->strides[1], 1) && symbolic_same(order->strides[0], order->each));
-  choice->tile_text = arena_printf(problem->arena, "%d", (int)candidate_int(&form, "chunk"));
+  choice->tile_text = arena_printf(problem->arena, "%d", (int)candidate_int(form, "chunk"));
   choice->suffix =
-      arena_printf(problem->arena, "%s%s", choice->tile_text, candidate_words(&form, problem->arena));
+      arena_printf(problem->arena, "%s%s", choice->tile_text, candidate_words(form, problem->arena));
   choice->stages = 1;
+}
+
+typedef struct {
+  const Problem *problem;
+  Choice open, *choice; /* as it was opened; to be set */
+} Order;
+
+static void take_form(const Order *order, const Candidate *form)
+{
+  *order->choice = order->open;
+  set_form(order->problem, form, order->choice);
+}
+
+/* Counters of many warps may want more shared memory than a block has. */
+static bool settle(const Candidate *form, void *data)
+{
+  const Order *order = data;
+  take_form(order, form);
+  const DrySummary *summary = order->problem->dry ? dry_run(order->problem->dry, order->choice) : NULL;
+  return !summary || summary->legal;
+}
+
+bool choose_order(Chooser *chooser)
+{
+  const Problem *problem = chooser->problem;
+  Candidate form;
+  g_autofree int64_t *values = fact_values(problem);
+  Choice *choice = choose_open(chooser, "order");
+  Order order = {problem, *choice, choice};
+  const Trial trial = {.template_name = "order", .facts = values, .settle = settle, .data = &order};
+  if (!trial_winner(problem, &trial, &form)) {
+    error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "keys", NULL,
+              "no block puts these keys in order");
+    return false;
+  }
+  take_form(&order, &form);
   chooser->n++;
   return true;
 }

@@ -49,6 +49,9 @@ bool expand_function(Inference *at);
 bool expand_scatters_parts(const GraphNode *node, const SymbolicFacts *facts);
 bool expand_scatters_elements(const GraphNode *node, const SymbolicFacts *facts);
 
+/* Is it a reduction of one number? The same. */
+bool expand_reduces_number(const GraphNode *node);
+
 /* Is it a TensorScatter whose result lies in the memory of its cache? The same. */
 bool expand_inserts_in_place(const GraphNode *node);
 

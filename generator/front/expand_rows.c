@@ -62,6 +62,18 @@ static GraphTensor *number(Expansion *at, double value)
 
 /* ---- reductions ---- */
 
+bool expand_reduces_number(const GraphNode *node)
+{
+  return node->op->class_ == OPERATOR_ROW && node->op->shape_rule == SHAPE_RULE_REDUCE &&
+         !node->inputs[0]->rank;
+}
+
+/* Of one element: itself. */
+void expand_reduce_number(Expansion *at)
+{
+  expand_give(at, 0, expand(at, ONNX_Identity, "same", expand_input(at, 0), NULL));
+}
+
 /* Over the axes and with the attributes that are written. */
 static GraphTensor *reduce_as_written(Expansion *at, OperatorId op, const char *part, GraphTensor *x)
 {

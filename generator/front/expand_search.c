@@ -233,7 +233,9 @@ GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *plac
 
 /* A kernel counts keys as it goes: one block all of them or, of more, several, after another kernel has counted those of each
  * part. */
-#define ALONE_MOST    8192      /* keys: two rounds of a block, for which there is a launch less */
+#define ALONE_MOST    8192 /* keys: two rounds of a block, for which there is a launch less; */
+#define ALONE_MANY    2048 /* of more bins than that: 8192 of 1024 took 34 us, 200000 by parts 21 */
+#define ALONE_BINS    512
 #define COUNTED_LEAST 2048      /* keys of a part: each block reads what all parts count */
 #define PARTS_MOST    128       /* so there are not many more of them */
 #define LIKELY_MOST   (1 << 19) /* keys, where nothing is known of them */
@@ -261,8 +263,9 @@ GraphTensor *expand_place_keys(Expansion *x, GraphTensor *keys, const Symbolic *
                                int64_t align, GraphTensor **further, unsigned n_further)
 {
   int64_t part = part_of_keys(x, n);
-  GraphTensor *tallies =
-      expand_is_at_most(x, n, ALONE_MOST) ? NULL : expand_tally_keys(x, keys, n, bins, &part);
+  GraphTensor *tallies = expand_is_at_most(x, n, bins > ALONE_BINS ? ALONE_MANY : ALONE_MOST)
+                             ? NULL
+                             : expand_tally_keys(x, keys, n, bins, &part);
   return expand_node(x, &(ExpandNode){ONNX_PlaceKeys,
                                       "places",
                                       tallies ? 2 : 1,

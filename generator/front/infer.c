@@ -741,7 +741,7 @@ bool infer_node(Inference *at)
   if (!infer_shape(at, &shape)) return false;
   const SymbolicFacts *facts = &at->graph->facts;
   if (expand_scatters_parts(node, facts) || expand_scatters_elements(node, facts) ||
-      expand_inserts_in_place(node) || expand_clears_rows(node))
+      expand_inserts_in_place(node) || expand_clears_rows(node) || expand_reduces_number(node))
     return expand_function(at);
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",

@@ -102,6 +102,19 @@ def check_elements(gpu, kind, shape, updates, reduction="none", repeated=False):
         sys.exit(f"{gpu} elements {kind} {shape} {updates} {reduction}: wrong")
 
 
+def check_keys(gpu, n, bins):
+    """A counting sort of so many bins that counters of a block's warps need more shared memory than it has: fewer warps."""
+    keys = [draw.randrange(-1, bins + 1) for _ in range(n)]
+    graph = {"name": "keys", "inputs": {"k": {"type": "s32", "shape": [n, 1]}}, "outputs": ["p", "e", "s"],
+             "nodes": [{"op": "PlaceKeys", "domain": "adlgen", "inputs": ["k"], "outputs": ["p", "e", "s"], "attributes": {"experts": bins}}]}
+    _, found = run(graph, gpu, [("k", "s32", [n, 1], keys)])
+    order = sorted((i for i in range(n) if 0 <= keys[i] < bins), key=lambda i: keys[i])
+    ends = [sum(0 <= key <= bin_ for key in keys) for bin_ in range(0, bins, 97)]
+    if found["s"][:len(order)] != order or found["e"][::97] != ends:
+        sys.exit(f"{gpu}: {n} keys of {bins} bins are not in order")
+
+
+check_keys("l40s", 2000, 4000)
 for device in ("h100", "a100"):
     check(device, "f32", [40, 6], [70], 1)
     check(device, "bf16", [5, 7, 24], [9, 4], 2)

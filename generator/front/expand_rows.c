@@ -308,6 +308,24 @@ static GraphTensor *running(Expansion *at, GraphTensor *before, GraphTensor *now
   return expand_cast(at, "narrow", expand(at, ONNX_Add, "running", kept, added), before->type);
 }
 
+#define IMAGE_LEAST 64 /* elements, beside which two f32 of each are little */
+
+/* Statistics over the first axis and those behind the second. Images are looked at one by one, while they stay on the chip, and
+ * then their statistics: x is read once, and not again for what differs from the mean. */
+static Moments moments_of_batch(Expansion *at, GraphTensor *x)
+{
+  const uint32_t images = axes_behind(expand_input(at, 0), 2), batch = 1u << 0;
+  int64_t all = 1, extent;
+  for (unsigned d = 2; d < x->rank; d++)
+    all = symbolic_is_constant(x->shape[d], &extent) ? MIN(all * extent, INT32_MAX) : IMAGE_LEAST;
+  if (!images || all < IMAGE_LEAST || symbolic_equals(x->shape[0], 1))
+    return moments_of(at, x, images | batch);
+  const Moments each = moments_of(at, x, images);
+  const Moments means = moments_of(at, each.mean, batch);
+  GraphTensor *within = mean_of(at, "within", each.variance, batch);
+  return (Moments){.mean = means.mean, .variance = expand(at, ONNX_Add, "variance", within, means.variance)};
+}
+
 /* Without the dimensions of 1 around that of the channels. */
 static GraphTensor *as_vector(Expansion *at, GraphTensor *statistic)
 {
@@ -344,7 +362,7 @@ void expand_batch_normalization(Expansion *at)
   GraphTensor *scale = along_channels(at, "scale", expand_input(at, 1)),
               *bias = along_channels(at, "bias", expand_input(at, 2)), *centred;
   if (training && training->integer) {
-    Moments moments = moments_of(at, x, axes_behind(expand_input(at, 0), 0) & ~2u);
+    Moments moments = moments_of_batch(at, x);
     if (expand_wants(at, 1)) expand_give(at, 1, running(at, mean, as_vector(at, moments.mean)));
     if (expand_wants(at, 2)) expand_give(at, 2, running(at, variance, as_vector(at, moments.variance)));
     centred = expand(at, ONNX_Sub, "centred", x, moments.mean); /* rather than to store the first */

@@ -2,8 +2,8 @@
  *
  * needs  STAGED, roles and copies final
  * gives  loads of one element at a constant place (scales of 8-bit floats) at the start of their role, where
- *        they stood in a loop or behind one; loads of a row or a column of a tile (a bias) in front of the
- *        loop of its products, where registers are left
+ *        they stood in a loop or behind one; loads of a row or a column of a tile (a bias), and of tiles that take a thread few
+ *        registers (what a recurrent cell adds to its gates), in front of the loop of its products, where registers are left
  * breaks nothing; a kernel that writes the tensor, or has one role only, stays as it is
  *
  * Behind the products such a load costs its whole latency, once a tile: the first time that of device memory,
@@ -14,6 +14,7 @@
 #include "ir/resources.h"
 
 typedef struct {
+  const Gpu *gpu;
   GPtrArray *loads, *vectors;
   unsigned roles;
 } Kernel;
@@ -33,8 +34,14 @@ static const IrValue *loaded_scalar(const IrOp *op)
   return access->items[0]->value;
 }
 
-/* The tensor of which a row or a column of a tile is read, without conditions; NULL for other ops. */
-static const IrValue *loaded_vector(const IrOp *op)
+static unsigned tile_registers(const IrType *type, int64_t vector)
+{
+  unsigned elements = layout_registers(type->layout), bits = number_bits(type->element);
+  return vector * bits >= 32 ? elements * bits / 32 : elements;
+}
+
+/* The tensor of which a row or a column of a tile is read, or a small tile, without conditions; NULL for other ops. */
+static const IrValue *loaded_part(const IrOp *op, const Gpu *gpu)
 {
   if (op->code != OP_LOAD || ir_attribute(op, ATTR_WHERE)) return NULL;
   const IrExpr *access = op->operands[0];
@@ -45,7 +52,8 @@ static const IrValue *loaded_vector(const IrOp *op)
     return NULL;
   for (unsigned i = 0; i < tile->rank; i++)
     longer += ir_tile_extent(tile, i) != 1;
-  return longer == 1 ? access->items[0]->value : NULL;
+  bool small = tile_registers(tile, ir_attribute_int(op, ATTR_VECTOR, 1)) <= gpu->model->hoist_tile;
+  return longer == 1 || (longer > 1 && small) ? access->items[0]->value : NULL;
 }
 
 static void collect(IrOp *op, void *data)
@@ -54,11 +62,12 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_ROLE) kernel->roles++;
   if (loaded_scalar(op))
     g_ptr_array_add(kernel->loads, op);
-  else if (loaded_vector(op))
+  else if (loaded_part(op, kernel->gpu))
     g_ptr_array_add(kernel->vectors, op);
 }
 
 typedef struct {
+  const Gpu *gpu;
   const IrValue *tensor;
   bool other; /* something else than such loads uses it */
 } Use;
@@ -71,15 +80,15 @@ static void note_use(const IrExpr *expr, void *data)
 
 static void find_uses(IrOp *op, void *data)
 {
-  const IrValue *tensor = ((Use *)data)->tensor;
-  if (loaded_scalar(op) == tensor || loaded_vector(op) == tensor) return;
+  const Use *use = data;
+  if (loaded_scalar(op) == use->tensor || loaded_part(op, use->gpu) == use->tensor) return;
   for (unsigned i = 0; i < op->n_operands; i++)
     ir_expr_visit(op->operands[i], note_use, data);
 }
 
-static bool only_read(const IrFunction *kernel, const IrValue *tensor)
+static bool only_read(const IrFunction *kernel, const Gpu *gpu, const IrValue *tensor)
 {
-  Use use = {.tensor = tensor};
+  Use use = {.gpu = gpu, .tensor = tensor};
   ir_region_visit(kernel->body, find_uses, &use);
   return !use.other;
 }
@@ -157,12 +166,6 @@ static void gather(IrOp *op, Move *move)
   g_ptr_array_add(move->moved, op);
 }
 
-static unsigned tile_registers(const IrType *type, int64_t vector)
-{
-  unsigned elements = layout_registers(type->layout), bits = number_bits(type->element);
-  return vector * bits >= 32 ? elements * bits / 32 : elements;
-}
-
 typedef struct {
   IrOp *loop; /* of the products */
   unsigned sum;
@@ -203,7 +206,7 @@ static IrOp *role_of(const IrOp *op)
 static bool hoist_vector(IrFunction *kernel, const Gpu *gpu, IrOp *load, int64_t *taken)
 {
   IrOp *role = role_of(load), *loop = products_before(load);
-  if (!role || !loop || !only_read(kernel, loaded_vector(load))) return false;
+  if (!role || !loop || !only_read(kernel, gpu, loaded_part(load, gpu))) return false;
   g_autoptr(GPtrArray) moved = g_ptr_array_new();
   Move move = {.loop = loop, .moved = moved, .possible = true};
   gather(load, &move);
@@ -219,7 +222,7 @@ bool pass_hoist_loads(IrModule *module, const IrPassContext *context, GError **e
 {
   IrFunction *function = ir_kernel(module);
   g_autoptr(GPtrArray) loads = g_ptr_array_new(), vectors = g_ptr_array_new();
-  Kernel kernel = {.loads = loads, .vectors = vectors};
+  Kernel kernel = {.gpu = context->gpu, .loads = loads, .vectors = vectors};
   unsigned hoisted = 0, rows = 0;
   int64_t taken = 0;
   if (!function) return true;
@@ -227,10 +230,11 @@ bool pass_hoist_loads(IrModule *module, const IrPassContext *context, GError **e
   if (kernel.roles < 2) return true;
   for (unsigned i = 0; i < vectors->len; i++)
     rows += hoist_vector(function, context->gpu, vectors->pdata[i], &taken);
-  if (rows) ir_remark(context, "loads: %u of rows or columns come before their tile's products", rows);
+  if (rows)
+    ir_remark(context, "loads: %u of rows, columns or small tiles come before their tile's products", rows);
   for (unsigned i = loads->len <= context->gpu->model->hoist_loads ? loads->len : 0; i-- > 0;) {
     IrOp *load = loads->pdata[i], *role = role_behind_loop(load);
-    if (!role || !only_read(function, loaded_scalar(load))) continue;
+    if (!role || !only_read(function, context->gpu, loaded_scalar(load))) continue;
     ir_op_move(load, role->regions[0], role->regions[0]->first);
     hoisted++;
   }

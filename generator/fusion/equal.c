@@ -121,20 +121,13 @@ bool fuser_same_attributes(const GraphNode *a, const GraphNode *b)
   return true;
 }
 
-static bool same_extents(const Symbolic *const *a, const Symbolic *const *b, unsigned n)
-{
-  if (!a || !b) return a == b;
-  for (unsigned i = 0; i < n; i++)
-    if (!symbolic_same(a[i], b[i])) return false;
-  return true;
-}
-
-/* What inference found out beside the shapes. */
+/* What inference found out beside the shapes. The parts of a Split and where a slice or a window begins are not compared: they
+ * follow from inputs and attributes, which are. */
 static bool same_walk(const GraphNode *a, const GraphNode *b)
 {
   unsigned rank = a->n_inputs && a->inputs[0] ? a->inputs[0]->rank : 0;
-  return a->axes == b->axes && a->keepdims == b->keepdims && same_extents(a->sizes, b->sizes, a->n_outputs) &&
-         same_extents(a->firsts, b->firsts, rank) && !memcmp(a->order, b->order, rank * sizeof *a->order) &&
+  return a->axes == b->axes && a->keepdims == b->keepdims &&
+         !memcmp(a->order, b->order, rank * sizeof *a->order) &&
          !memcmp(a->steps, b->steps, rank * sizeof *a->steps) && a->blocks[0] == b->blocks[0] &&
          a->blocks[1] == b->blocks[1];
 }

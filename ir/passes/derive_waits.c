@@ -142,16 +142,42 @@ static void wait_at(IrOp *op, void *data)
   meeting->meets = true;
 }
 
+static void find_meeting(IrOp *op, void *data)
+{
+  bool *found = data; /* copies, barriers */
+  found[0] |= ir_is_grouped_copy(op);
+  found[1] |= op->code == OP_SYNC;
+}
+
+/* Does the block meet in the loop, and nothing there is copied whose wait would cover what has been copied before it? */
+static bool meets_without_copies(IrOp *loop)
+{
+  bool found[2] = {false, false};
+  ir_region_visit(loop->regions[0], find_meeting, found);
+  return found[1] && !found[0];
+}
+
+/* Copies in front of a loop whose barriers they have to have come before: as the tile of rows that a loop reads in each
+ * iteration, beside tiles that threads load and store. */
+static void wait_before_loop(Waits *waits, IrOp *loop)
+{
+  IrBuilder builder = ir_builder_before(loop);
+  builder.mark = loop->mark;
+  emit_group(waits, &builder, OP_COMMIT, "copies", 0);
+  emit_group(waits, &builder, OP_WAIT_GROUP, "copies", 0);
+}
+
 /* prologue loop (n groups ahead); in front of the steady loop perhaps the barrier behind which its first slot is read; the
  * steady loop, each of whose barriers stands in front of a slot's reads; and the barrier behind it; or copies, and the
- * barrier behind which they are read.
+ * barrier behind which they are read, in the region or in a loop behind them.
  */
 static void wait_copies(Waits *waits, IrRegion *region)
 {
   int64_t ahead = 0; /* groups */
   unsigned each = 1; /* of them of one slot: more than one where other copies stand between async ones */
-  bool draining = false, meet = copies_meet(region);
+  bool draining = false, meet = copies_meet(region), open = false;
   for (IrOp *op = region->first; op; op = op->next) {
+    open |= !meet && ir_is_grouped_copy(op);
     if (op->code == OP_SYNC && draining) {
       wait_before_sync(waits, op, 0);
       draining = false;
@@ -160,6 +186,10 @@ static void wait_copies(Waits *waits, IrRegion *region)
     }
     draining |= meet && commit_here(waits, op);
     if (op->code != OP_FOR) continue;
+    if (open && meets_without_copies(op)) {
+      wait_before_loop(waits, op);
+      open = false;
+    }
     IrRegion *body = op->regions[0];
     if (body->first && body->first->code != OP_SYNC && copies_meet(body)) continue; /* seen to by itself */
     unsigned runs = commit_copies(waits, body);

@@ -197,6 +197,8 @@ def part_of_row(graph, index, dims):
     """The first eight elements of a row are taken for 0."""
     r = Rewriter(graph, index)
     x = r.node["inputs"][0]
+    if graph["inputs"].get(x, {}).get("shape") == []:
+        return None
     head, tail = r.cut(x, -1, 0, 8), r.cut(x, -1, 8, 2**63 - 1)
     r.node["inputs"][0] = r.before("Concat", [r.nothing(head), tail], {"axis": -1})
     return r.graph

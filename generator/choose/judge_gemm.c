@@ -1,4 +1,4 @@
-/* What products are refused for, and what they take. Two products of one operand are taken only where they are no
+/* What products are refused for, and what they take. Several products of one operand are taken only where they are no
  * cheaper apart. */
 #include "generator/choose/direct.h"
 #include "generator/choose/dots.h"
@@ -37,6 +37,8 @@ static bool has_row_blocks(const Gpu *gpu, const FusedGemm *gemm)
          gpu_product(gpu, "warp_mma", gemm->a_type, gemm->b_type, NUMBER_F32);
 }
 
+#define TWO_PRODUCTS 2 /* whose parts the tile of scalars has room for (parts_legal) */
+
 /* Parts of a product's result, which its kernel reduces. */
 static const char *refuse_parts(const Gpu *gpu, const FusedOperator *op)
 {
@@ -46,6 +48,8 @@ static const char *refuse_parts(const Gpu *gpu, const FusedOperator *op)
     return "floats of 8 bits that lie across k have no other kernel than one that swaps rows and columns";
   if (gemm_has_several(gemm) && !number_has_bytes(gemm->b_type, 2))
     return "the narrowest tile of two products has room for whole parts of 16-bit operands only";
+  if (gemm->products > TWO_PRODUCTS)
+    return "no tile of all kernels has room for whole parts of more than two products";
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (op->outputs[i].reduced && op->outputs[i].by_rows && !has_row_blocks(gpu, gemm))
       return "not all kernels of the product have blocks of rows in one warp";

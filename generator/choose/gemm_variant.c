@@ -62,13 +62,6 @@ static bool require_lead(const Problem *problem, Choice *choice, bool warpgroups
          (!warpgroups || choose_require_at_least(problem, choice, lead->k, 1));
 }
 
-/* Is the input an operand of a product? */
-static bool is_operand(const FusedOperator *op, unsigned i)
-{
-  const FusedGemm *gemm = gemm_of(op);
-  return i == gemm->a || i == gemm->b || fused_is_contracted(op, i);
-}
-
 /* Which multiples an input is to lie at: what is copied, or what the epilogue loads in pairs (a column too, where operands are
  * exchanged), each tensor as it lies; 1: it is read one by one. */
 static unsigned input_multiple(const Problem *problem, unsigned i, bool warpgroups)
@@ -77,7 +70,7 @@ static unsigned input_multiple(const Problem *problem, unsigned i, bool warpgrou
   const FusedGemm *gemm = gemm_of(op);
   const GemmWeights *weights = &gemm->weights;
   bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
-  if (is_operand(op, i)) return gemm_wide_copy(problem, warpgroups);
+  if (gemm_reads(gemm, i)) return gemm_wide_copy(problem, warpgroups);
   if (scale) return warpgroups && gemm_scales_in_ring(problem, i == gemm->b_scale) ? WIDEST_COPY : 1;
   if (gemm->groups && i == gemm->sizes) return 1;
   if (gemm->narrow && (i == weights->scale || i == weights->zero)) return 1;
@@ -88,7 +81,7 @@ static unsigned input_multiple(const Problem *problem, unsigned i, bool warpgrou
 static bool is_beside(const FusedOperator *op, unsigned i)
 {
   const FusedGemm *gemm = gemm_of(op);
-  return !is_operand(op, i) && !(gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale));
+  return !gemm_reads(gemm, i) && !(gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale));
 }
 
 /* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies

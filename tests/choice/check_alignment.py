@@ -46,6 +46,10 @@ GRAPHS = {
 # Where only the launch knows: no `align`, and an offset for the run.
 LAUNCHED = {"inputs": {"a": tensor("bf16", 130, 256, align=0), "b": tensor("bf16", 264, 256, align=0), "c": tensor("bf16", 264, align=0)},
             "nodes": [{"op": "Gemm", "inputs": ["a", "b", "c"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}
+# Scales of weights are read one by one wherever they lie.
+SCALES = {"inputs": {"a": tensor("f16", 64, 512), "b": tensor("s8", 256, 512), "c": tensor("f16", 256, 4, align=0)},
+          "nodes": [{"op": "DequantizeLinear", "inputs": ["b", "c"], "outputs": ["w"], "attributes": {"axis": 1, "block_size": 128}},
+                    {"op": "Gemm", "inputs": ["a", "w"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}
 
 
 def run(*words):
@@ -65,6 +69,8 @@ def check(adlgen, name, text, gpu, folder, offset=None):
     kernel = re.findall(r"(\w+), grid", report)[-1]
     if not re.search(WIDE, (out / gpu / f"{kernel}.ptx").read_text()):
         sys.exit(f"{gpu}: {name}: {kernel} reads everything one by one")
+    if offset and kernel.endswith("_any"):
+        sys.exit(f"{gpu}: {name}: {kernel} is for operands that lie anywhere")
     print(f"{gpu}: {name}: {kernel}")
 
 
@@ -74,6 +80,7 @@ def main():
             for name, text in GRAPHS.items():
                 check(sys.argv[1], name, text, gpu, pathlib.Path(folder))
             check(sys.argv[1], "launched", LAUNCHED, gpu, pathlib.Path(folder), "c=2")
+            check(sys.argv[1], "scales", SCALES, gpu, pathlib.Path(folder), "c=2")
 
 
 main()

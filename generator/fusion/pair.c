@@ -7,6 +7,7 @@
  * be read by anyone else. */
 #include "generator/front/groups.h"
 #include "generator/fusion/private.h"
+#include "generator/program/gemm.h"
 #include <string.h>
 
 static bool same_lists(const Symbolic *const *a, const Symbolic *const *b, unsigned n)
@@ -123,8 +124,6 @@ static void try_pair(Fuser *fuser, Group *into, Group *from)
 
 /* ---- more than two ---- */
 
-#define MOST_PRODUCTS 4
-
 /* Groups that are to be one. */
 typedef struct {
   Fuser *fuser;
@@ -168,7 +167,7 @@ static bool is_wanted(const Gathering *at, const Group *group)
   if (group->absorbed || group->chained || group->division || has_group(at, (Group *)group)) return false;
   if (at->nodes + group->nodes->len > at->fuser->max_steps) return false;
   if (!group->anchor) return continues(at, group);
-  return group_is_product(group) && !group->second && at->products < MOST_PRODUCTS &&
+  return group_is_product(group) && !group->second && at->products < GEMM_MOST_PRODUCTS &&
          same_product(first->anchor, group->anchor);
 }
 

@@ -7,16 +7,15 @@
  * each half. Slices of P that are its equal parts, as of the gates of a recurrent cell, are such a Split; of more than
  * two the judge is asked first whether one kernel of all is wanted. */
 #include "generator/fusion/private.h"
+#include "generator/program/gemm.h"
 #include <string.h>
-
-#define MOST_PARTS 4
 
 typedef struct {
   Fuser *fuser;
   GPtrArray *live;
   GraphNode *split;
   GPtrArray *chain; /* the product, then what follows it elementwise, up to the Split's input */
-  const Symbolic *firsts[MOST_PARTS], *extent;
+  const Symbolic *firsts[GEMM_MOST_PRODUCTS], *extent;
   unsigned n;
 } Parting;
 
@@ -100,8 +99,8 @@ static bool parts_meet(const Parting *at)
 static bool is_parted(const GraphNode *split)
 {
   const GraphTensor *input = split->inputs[0];
-  bool equal =
-      split->n_outputs >= 2 && split->n_outputs <= MOST_PARTS && split->axes == 1u << (input->rank - 1);
+  bool equal = split->n_outputs >= 2 && split->n_outputs <= GEMM_MOST_PRODUCTS &&
+               split->axes == 1u << (input->rank - 1);
   for (unsigned i = 0; equal && i < split->n_outputs; i++)
     equal = split->outputs[i] && symbolic_same(split->sizes[i], split->sizes[0]);
   return equal;
@@ -233,8 +232,8 @@ static unsigned sliced_parts(Arena *arena, const GraphNode *node, unsigned *part
   bool plain = node->steps[last] == 1;
   for (unsigned d = 0; d < last; d++)
     plain = plain && node->steps[d] == 1 && symbolic_same(output->shape[d], input->shape[d]);
-  *part = MOST_PARTS;
-  for (n = 0; plain && n < MOST_PARTS && !symbolic_same(first, input->shape[last]); n++) {
+  *part = GEMM_MOST_PRODUCTS;
+  for (n = 0; plain && n < GEMM_MOST_PRODUCTS && !symbolic_same(first, input->shape[last]); n++) {
     if (symbolic_same(node->firsts[last], first)) *part = n;
     first = symbolic_add(arena, first, extent);
   }
@@ -302,7 +301,7 @@ static unsigned find_slices(const Fuser *fuser, const GPtrArray *live, unsigned 
 
 static bool slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
 {
-  GraphNode *slices[MOST_PARTS] = {NULL};
+  GraphNode *slices[GEMM_MOST_PRODUCTS] = {NULL};
   unsigned n = find_slices(fuser, live, place, slices);
   if (!n) return false;
   g_autoptr(GPtrArray) before = g_ptr_array_copy(live, NULL, NULL);

@@ -572,7 +572,7 @@ bool kernel_write_gemm(KernelBuild *build)
   if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
   int64_t pace = choice_int(build->choice, "pace", 0);
   if (pace > 0) ir_launch_set(build->kernel, ATTR_PACE, ir_int(build->module, pace));
-  /* owners of a tile that blocks share have a part of its columns each; two products have half of them each,
+  /* owners of a tile that blocks share have a part of its columns each; several products have a part of them each,
    * or, exchanged, tiles of their own */
   int64_t columns = choice_int(build->choice, "bn", 0);
   if (shares_columns(build->choice)) columns /= MAX(1, choice_int(build->choice, "reducers", 1));

@@ -426,13 +426,27 @@ static GraphTensor *lengthened(Attention *at, GraphTensor *mask)
                                           .attributes = {{"mode", .text = "constant"}}});
 }
 
+/* The same of a mask of one key where nothing says how many keys there are. */
+static GraphTensor *first_key_only(Attention *at, GraphTensor *scores)
+{
+  const char part[] = "mask";
+  GraphTensor *key = place(at, part, scores, -1);
+  if (expand_failed(at->x)) return NULL;
+  GraphTensor *seen = expand(at->x, ONNX_Less, part, key, expand_number(at->x, part, key->type, 1));
+  return expand_where(at->x, part, seen, scores, expand_number(at->x, "hidden", scores->type, -INFINITY));
+}
+
 static GraphTensor *masked(Attention *at, GraphTensor *scores)
 {
   GraphTensor *mask = expand_input(at->x, MASK);
+  int64_t keys;
   if (!mask || expand_failed(at->x)) return scores;
   if (mask->rank) mask = lengthened(at, mask);
   if (!expand_scores_fit(&at->scores, MASK, mask)) return NULL;
-  return expand_scores_masked(&at->scores, scores, mask);
+  bool one = at->node->op->since >= 24 && symbolic_equals(mask->shape[mask->rank - 1], 1) &&
+             !symbolic_is_constant(at->scores.keys, &keys);
+  scores = expand_scores_masked(&at->scores, scores, mask);
+  return one ? first_key_only(at, scores) : scores;
 }
 
 static GraphTensor *bound(Attention *at, const char *part, bool binds, int64_t distance)

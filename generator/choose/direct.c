@@ -2,6 +2,7 @@
  * the ways to compute it and of what would run instead. */
 #include "generator/choose/direct.h"
 #include "generator/choose/gemm_space.h"
+#include "generator/fusion/operator_key.h"
 #include <math.h>
 
 double direct_tile_clocks(const Problem *problem, bool in_place, int64_t m, bool bounded)
@@ -51,12 +52,10 @@ double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m)
   return sum;
 }
 
-/* What an inserted copy is a copy of; NULL if the tensor is no such copy. */
 static const GraphTensor *source_of(const Problem *problem, const GraphTensor *tensor)
 {
-  const GraphNode *node = tensor->producer;
-  bool inserted = tensor->index >= problem->graph->n_tensors && node && node->op->id == ONNX_Identity;
-  return inserted && node->inputs[0]->rank == tensor->rank ? node->inputs[0] : NULL;
+  const GraphTensor *copied = operator_copied(problem->graph, tensor);
+  return copied && copied->rank == tensor->rank ? copied : NULL;
 }
 
 /* The operand with its copy, if it is one, replaced by what that is a copy of. `leading`: its rows' distance.

@@ -90,16 +90,21 @@ static void put_tensor(Writer *writer, const GraphTensor *tensor)
   put_expression(writer, tensor->begins);
 }
 
+const GraphTensor *operator_copied(const Graph *graph, const GraphTensor *tensor)
+{
+  const GraphNode *node = tensor->producer;
+  bool inserted = tensor->index >= graph->n_tensors && node && node->op->id == ONNX_Identity && !node->onnx;
+  return inserted ? node->inputs[0] : NULL;
+}
+
 /* An input that is an inserted copy may be read where it was copied from (choose_few_rows). */
 static void put_input(Writer *writer, const FusedInput *input, unsigned rank)
 {
-  const GraphNode *producer = input->tensor->producer;
-  bool inserted =
-      input->tensor->index >= writer->graph->n_tensors && producer && producer->op->id == ONNX_Identity;
+  const GraphTensor *copied = operator_copied(writer->graph, input->tensor);
   put_tensor(writer, input->tensor);
   put_expressions(writer, input->strides, rank);
-  put(writer, inserted);
-  if (inserted) put_tensor(writer, producer->inputs[0]);
+  put(writer, copied != NULL);
+  if (copied) put_tensor(writer, copied);
 }
 
 static void put_operand(Writer *writer, const FusedOperand *operand)

@@ -18,3 +18,7 @@ void operator_key_free(OperatorKey *key);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(OperatorKey, operator_key_free)
 /* So many hexadecimal digits of the text's checksum, at most 64; g_free. */
 char *operator_key_digits(const OperatorKey *key, unsigned n);
+
+/* What an inserted copy is a copy of; NULL if the tensor is no such copy. An Identity of the graph may be written in padded rows too
+ * (align_operands), but what that reads need not be stored. */
+const GraphTensor *operator_copied(const Graph *graph, const GraphTensor *tensor);

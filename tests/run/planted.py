@@ -16,6 +16,7 @@ import collections
 import copy
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -71,6 +72,11 @@ def softmax_dims(graph, dims):
     small = [name for name in open_ if name in "BHR"]
     grown = [{name: 2 if name in small and len(open_) > 1 else size for name in open_} for size in SOFTMAX_SIZES]
     return dims[:1] + (grown if open_ else [])
+
+
+def taken_cases():
+    """Two thirds of them by default: LEAST says what must be planted even so."""
+    return (case for i, case in enumerate(all_cases()) if os.environ.get("ADLGEN_TEST_FULL") or i % 3)
 
 
 def all_cases():
@@ -251,7 +257,7 @@ def is_visible(output):
 
 def plant_graphs(options, judge):
     lines = []
-    for label, graph, dims, case in all_cases():
+    for label, graph, dims, case in taken_cases():
         label = " ".join([label] + [f"{k}={v}" for k, v in dims.items()])
         if options.only and options.only not in label or case.get("admit_wide"):
             continue
@@ -281,7 +287,7 @@ def run_batch(options, lines):
 
 def plant_cores(options, judge, folder):
     lines, seen = [], set()
-    for label, graph, dims, case in all_cases():
+    for label, graph, dims, case in taken_cases():
         ops = {node["op"] for node in graph["nodes"]}
         if not ops & {"MatMul", "Gemm"} or options.only and options.only not in label:
             continue

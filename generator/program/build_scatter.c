@@ -206,13 +206,18 @@ static ProgramValue combined_updates(Scatter *scatter, ProgramValue data, const 
   return combine(scatter, data, update, combination);
 }
 
+static Scatter scatter_of(ProgramBuilder *at, const GraphNode *node)
+{
+  return (Scatter){.at = at,
+                   .node = node,
+                   .data = node->inputs[0],
+                   .indices = node->inputs[1],
+                   .updates = node->inputs[2]};
+}
+
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node)
 {
-  Scatter scatter = {.at = at,
-                     .node = node,
-                     .data = node->inputs[0],
-                     .indices = node->inputs[1],
-                     .updates = node->inputs[2]};
+  Scatter scatter = scatter_of(at, node);
   const Combination *combination = combination_of(node);
   ProgramValue data = program_operand(at, node, scatter.data);
   if (node->op->id == ONNX_ScatterND)
@@ -236,11 +241,7 @@ static ProgramValue end_of(const Scatter *scatter, int64_t before)
 
 ProgramValue program_add_segments(ProgramBuilder *at, const GraphNode *node)
 {
-  Scatter scatter = {.at = at,
-                     .node = node,
-                     .data = node->inputs[0],
-                     .indices = node->inputs[1],
-                     .updates = node->inputs[2]};
+  Scatter scatter = scatter_of(at, node);
   ProgramValue data = program_operand(at, node, scatter.data);
   ProgramValue end = end_of(&scatter, 0), begin = end_of(&scatter, 1);
   ProgramValue length = map(&scatter, ONNX_Sub, NUMBER_S32, NUMBER_S32, end, begin, none);

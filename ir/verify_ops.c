@@ -422,6 +422,19 @@ static void check_store_reduced(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "attribute", "`rows` and `fill` of `store_reduced` go together");
 }
 
+/* A share of what several have of one tile: all rows, some of its columns. */
+static void check_combine(Verifier *verifier, const IrOp *op)
+{
+  IrType tile = type_of(verifier, op->operands[0]);
+  const IrType *share = &op->results[0]->type;
+  if (op->operands[0]->kind != EXPR_VALUE || tile.kind != TYPE_TILE || share->kind != TYPE_TILE ||
+      tile.rank != 2 || share->rank != 2 || !same_extent(verifier, tile.dims[0], share->dims[0]))
+    fault(verifier, op, "shape",
+          "`combine` takes a whole tile of registers of two dimensions and gives one of as many rows");
+  else
+    check_elements(verifier, op, &tile, share);
+}
+
 static void check_iota(Verifier *verifier, const IrOp *op)
 {
   const IrType *type = &op->results[0]->type;
@@ -745,6 +758,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_COUNT: verify_count(verifier, op); break;
   case OP_SPREAD: check_spread(verifier, op); break;
   case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;
+  case OP_COMBINE: check_combine(verifier, op); break;
   case OP_IOTA: check_iota(verifier, op); break;
   case OP_SOME: check_some(verifier, op); break;
   case OP_SET: check_set(verifier, op); break;

@@ -1,6 +1,7 @@
 /* Results of asynchronous products: which leave through shared memory, by TMA or by rows that threads write. */
 #include "ir/facts.h"
 #include "ir/passes/choose_mechanisms.h"
+#include "ir/passes/division.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
 
@@ -21,8 +22,9 @@ static uint64_t bytes_taken(const Choice *choice)
   for (unsigned i = 0; i < choice->combinations->len; i++) {
     const IrOp *op = choice->combinations->pdata[i];
     const IrType *part = &op->results[0]->type;
-    uint64_t all =
-        number_bytes_of(part->element, (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)));
+    CombineShares shares;
+    if (!division_shares(op, sharing_blocks(op), &shares)) continue; /* refused where it is expanded */
+    uint64_t all = number_bytes_of(part->element, (uint64_t)(shares.parts * ir_tile_elements(part)));
     *(ir_attribute_int(op, ATTR_REUSE, 0) > 0 ? &overlaid : &parts) += all;
   }
   return parts + MAX(choice_ring_bytes(choice), overlaid);

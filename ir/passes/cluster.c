@@ -2,6 +2,7 @@
 #include "ir/passes/cluster.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
+#include "ir/passes/division.h"
 #include <string.h>
 
 static bool is_origin(const IrExpr *leaf, const void *value)
@@ -141,19 +142,10 @@ void cluster_share_copy(const Cluster *cluster, IrOp *copy, const IrOp *slot, un
                         const ClusterSharers *sharers)
 {
   IrModule *module = cluster->module;
-  IrExpr *ranges[2], *corner[IR_MAX_RANK];
   int64_t part = ir_tile_extent(slot->declared, dim) / sharers->count;
-  IrExpr *low = ir_binary(module, OPERATOR_MUL, sharers->place, ir_int(module, part));
-  for (unsigned d = 0; d < 2; d++)
-    ranges[d] = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(slot->declared, d)));
-  ranges[dim] = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, part)));
-  copy->operands[0] = ir_index_array(module, copy->operands[0], 2, ranges);
-  const IrExpr *access = copy->operands[1];
-  for (unsigned i = 1; i < access->n; i++)
-    corner[i - 1] = access->items[i];
-  unsigned at = access->n - 3 + dim;
-  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], low);
-  copy->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
+  IrExpr *low = division_begin(module, sharers->place, part);
+  copy->operands[0] = division_part(module, copy->operands[0], slot->declared, dim, low, part);
+  copy->operands[1] = division_corner(module, copy->operands[1], 2, dim, low);
   ir_attribute_set(copy, ATTR_MULTICAST, sharers->mask);
 }
 

@@ -17,6 +17,7 @@
  * With `reuse` the shared tile overlays the slots of the kernel's channel, whose steps are over by then: a
  * big tile that is shared would otherwise leave the ring too few of them. */
 #include "ir/pass.h"
+#include "ir/passes/division.h"
 
 typedef struct {
   const IrPassContext *context;
@@ -27,8 +28,9 @@ typedef struct {
 typedef struct {
   IrModule *module;
   IrOp *role, *op;
-  int64_t rows, columns; /* of an instance's operand; of one owner's part */
-  int64_t blocks, owners, instances;
+  int64_t rows; /* of an instance's operand */
+  CombineShares shares;
+  int64_t blocks, instances;
   bool reuse; /* the channel's slots take the parts */
   const char *exchange;
 } Combine;
@@ -55,7 +57,7 @@ static const Layout *exchange_layout(const Combine *combine, const IrType *own, 
   Arena *arena = combine->module->arena;
   if (!own->layout) return NULL;
   const Layout *layout = layout_by_threads(arena, own->layout, VECTOR, copies);
-  unsigned shape[2] = {(unsigned)combine->rows * copies, (unsigned)combine->columns};
+  unsigned shape[2] = {(unsigned)combine->rows * copies, (unsigned)combine->shares.columns};
   bool copies_of_sums = false;
   for (unsigned i = 0; i < own->layout->n; i++)
     copies_of_sums |= own->layout->modes[i].dim == LAYOUT_REPLICATED;
@@ -67,8 +69,8 @@ static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType 
   IrModule *module = combine->module;
   const IrOp *channel = first_channel(kernel);
   combine->reuse &= channel != NULL;
-  int64_t copies = (combine->blocks - 1) * combine->instances;
-  int64_t extent[2] = {combine->rows * copies, combine->columns};
+  int64_t copies = combine->shares.parts * combine->instances;
+  int64_t extent[2] = {combine->rows * copies, combine->shares.columns};
   IrType *tile = arena_new_object(module->arena, IrType);
   const Layout *layout = exchange_layout(combine, own, (unsigned)copies);
   if (!layout) return false;
@@ -86,24 +88,20 @@ static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType 
 static IrExpr *rows_of(const Combine *combine, IrExpr *place)
 {
   IrModule *module = combine->module;
-  IrExpr *low = ir_binary(module, OPERATOR_MUL, place, ir_int(module, combine->rows * combine->instances));
+  IrExpr *low = division_begin(module, place, combine->rows * combine->instances);
   if (combine->instances > 1)
-    low = ir_binary(
-        module, OPERATOR_ADD, low,
-        ir_binary(module, OPERATOR_MUL, ir_call(module, "instance", 0), ir_int(module, combine->rows)));
-  IrExpr *rows = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, combine->rows)));
-  return ir_index(module, ir_symbol(module, combine->exchange), 2, rows,
-                  ir_range(module, ir_int(module, 0), ir_int(module, combine->columns)));
+    low = ir_binary(module, OPERATOR_ADD, low,
+                    division_begin(module, ir_call(module, "instance", 0), combine->rows));
+  return division_part(module, ir_symbol(module, combine->exchange), &combine->op->results[0]->type, 0, low,
+                       combine->rows);
 }
 
 /* The columns of the operand that a block owns. */
 static IrExpr *columns_of(const Combine *combine, int64_t owner)
 {
-  IrModule *module = combine->module;
-  return ir_index(module, combine->op->operands[0], 2,
-                  ir_range(module, ir_int(module, 0), ir_int(module, combine->rows)),
-                  ir_range(module, ir_int(module, owner * combine->columns),
-                           ir_int(module, (owner + 1) * combine->columns)));
+  IrExpr *low = ir_int(combine->module, owner * combine->shares.columns);
+  return division_part(combine->module, combine->op->operands[0], &combine->op->operands[0]->value->type, 1,
+                       low, combine->shares.columns);
 }
 
 /* To every other block its columns. Among an owner's senders the next block in the order of ranks is first.
@@ -113,7 +111,7 @@ static void send_parts(const Combine *combine, IrBuilder *builder)
   IrModule *module = combine->module;
   int64_t blocks = combine->blocks;
   IrExpr *rank = ir_call(module, "cluster_rank", 0);
-  for (int64_t owner = 0; owner < combine->owners; owner++) {
+  for (int64_t owner = 0; owner < combine->shares.owners; owner++) {
     IrExpr *other = ir_binary(module, OPERATOR_NE, rank, ir_int(module, owner));
     IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_IF, 1, other)));
     inner.mark = builder->mark;
@@ -130,7 +128,7 @@ static IrExpr *own_columns(const Combine *combine, IrBuilder *builder, const IrT
 {
   IrModule *module = combine->module;
   IrExpr *own = columns_of(combine, 0);
-  for (int64_t owner = 1; owner < combine->owners; owner++) {
+  for (int64_t owner = 1; owner < combine->shares.owners; owner++) {
     IrExpr *is = ir_binary(module, OPERATOR_EQ, ir_call(module, "cluster_rank", 0), ir_int(module, owner));
     own = ir_emit_value(builder, OP_SELECT, *type, "own", 3, is, columns_of(combine, owner), own);
   }
@@ -139,7 +137,7 @@ static IrExpr *own_columns(const Combine *combine, IrBuilder *builder, const IrT
 
 static IrExpr *add_parts(const Combine *combine, IrBuilder *builder, IrExpr *sum, const IrType *type)
 {
-  for (int64_t place = 0; place + 1 < combine->blocks; place++) {
+  for (int64_t place = 0; place < combine->shares.parts; place++) {
     IrExpr *part =
         ir_emit_value(builder, OP_GET, *type, "part", 1, rows_of(combine, ir_int(combine->module, place)));
     sum = ir_emit_value(builder, OP_ADD, *type, "sum", 2, sum, part);
@@ -158,20 +156,19 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
                      .role = role,
                      .op = op,
                      .rows = ir_tile_extent(from, 0),
-                     .columns = ir_tile_extent(to, 1),
                      .blocks = blocks,
                      .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
                      .reuse = ir_attribute_int(op, ATTR_REUSE, 0) > 0};
-  combine.owners = ir_tile_extent(from, 1) / combine.columns;
-  if (combine.columns * combine.owners != ir_tile_extent(from, 1) || combine.owners > blocks) {
+  if (!division_shares(op, blocks, &combine.shares)) {
     error_set(error, ERROR_INPUT, &op->mark, "combine", NULL,
               "%d blocks of a cluster combine a tile of %d columns into parts of %d", (int)blocks,
-              (int)ir_tile_extent(from, 1), (int)combine.columns);
+              (int)ir_tile_extent(from, 1), (int)combine.shares.columns);
     return false;
   }
   if (!declare_exchange(&combine, combination->kernel, to)) {
     error_set(error, ERROR_UNSUPPORTED, &op->mark, "combine", "split_k 1",
-              "threads hold no vectors of %d elements of a part of %d columns", VECTOR, (int)combine.columns);
+              "threads hold no vectors of %d elements of a part of %d columns", VECTOR,
+              (int)combine.shares.columns);
     return false;
   }
   IrBuilder builder = ir_builder_before(op);
@@ -183,12 +180,12 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   IrExpr *sum = add_parts(&combine, &reader, own, to);
   ir_replace_uses(role->regions[0], op->results[0], sum);
   ir_op_remove(op);
-  if (combine.owners == blocks)
+  if (combine.shares.owners == blocks)
     ir_remark(combination->context, "%d blocks share a tile: each adds up %d of its columns", (int)blocks,
-              (int)combine.columns);
+              (int)combine.shares.columns);
   else
     ir_remark(combination->context, "%d blocks share a tile: parts of %d columns are added up in %d of them",
-              (int)blocks, (int)combine.columns, (int)combine.owners);
+              (int)blocks, (int)combine.shares.columns, (int)combine.shares.owners);
   return true;
 }
 

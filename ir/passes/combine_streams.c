@@ -18,6 +18,7 @@
  * at once (`together`): each leaves its part before it waits. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/passes/division.h"
 
 #define FLAGS_A_BLOCK 32 /* one for each warp that a block may have; a line of 128 bytes */
 
@@ -89,15 +90,15 @@ static IrExpr *quotient(IrModule *module, IrExpr *x, IrExpr *by)
 static bool expand(IrModule *module, IrOp *role, IrOp *op, const IrPassContext *context, GError **error)
 {
   const IrType *from = &op->operands[0]->value->type, *to = &op->results[0]->type;
-  int64_t slices = ir_attribute_int(op, ATTR_COUNT, 0), columns = ir_tile_extent(to, 1);
-  int64_t shares = columns > 0 ? ir_tile_extent(from, 1) / columns : 0;
-  if (shares * columns != ir_tile_extent(from, 1) || shares > slices || shares > FLAGS_A_BLOCK) {
+  int64_t slices = ir_attribute_int(op, ATTR_COUNT, 0);
+  CombineShares shares;
+  if (!division_shares(op, slices, &shares) || shares.owners > FLAGS_A_BLOCK) {
     error_set(error, ERROR_INPUT, &op->mark, "combine", NULL,
               "%d slices combine a tile of %d columns into shares of %d", (int)slices,
-              (int)ir_tile_extent(from, 1), (int)columns);
+              (int)ir_tile_extent(from, 1), (int)shares.columns);
     return false;
   }
-  IrExpr *block = ir_call(module, "block", 1, ir_int(module, 0)), *n = ir_int(module, shares);
+  IrExpr *block = ir_call(module, "block", 1, ir_int(module, 0)), *n = ir_int(module, shares.owners);
   IrExpr *tiles = quotient(module, ir_call(module, "blocks", 1, ir_int(module, 0)), ir_int(module, slices));
   IrBuilder builder = ir_builder_before(op);
   builder.mark = op->mark;
@@ -116,8 +117,8 @@ static bool expand(IrModule *module, IrOp *role, IrOp *op, const IrPassContext *
   ir_replace_uses(role->regions[0], op->results[0], sum);
   ir_op_remove(op);
   ir_launch_set(ir_kernel(module), ATTR_TOGETHER, ir_int(module, 1));
-  ir_remark(context, "%d slices of each tile: each of %d adds up %d columns", (int)slices, (int)shares,
-            (int)columns);
+  ir_remark(context, "%d slices of each tile: each of %d adds up %d columns", (int)slices, (int)shares.owners,
+            (int)shares.columns);
   return true;
 }
 

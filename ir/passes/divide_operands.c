@@ -2,6 +2,7 @@
 #include "ir/passes/divide_operands.h"
 #include "ir/facts.h"
 #include "ir/passes/cluster.h"
+#include "ir/passes/division.h"
 #include "ir/passes/scheduler.h"
 
 unsigned operand_parts(const Mechanism *product)
@@ -98,18 +99,10 @@ static void divide_operand(const OperandParts *parts, IrOp *mma, const Mechanism
   if (operand_parts(product) <= 1) return;
   IrOp *slot = ir_slot_of(parts->kernel, mma->operands[2], NULL), *fill = uses_of(parts, mma).fill;
   unsigned dim = operand_divided_dim(mma->operands[2]);
-  IrType *type = arena_memdup(module->arena, slot->declared, sizeof *type);
-  int64_t part = ir_tile_extent(type, dim) / blocks;
-  type->dims[dim] = ir_int(module, part);
-  slot->declared = type;
-  const IrExpr *access = fill->operands[1];
-  IrExpr *corner[IR_MAX_RANK];
-  for (unsigned i = 1; i < access->n; i++)
-    corner[i - 1] = access->items[i];
-  unsigned at = access->n - 3 + dim; /* the tile lies along the tensor's last dimensions */
-  IrExpr *low = ir_binary(module, OPERATOR_MUL, ir_call(module, "cluster_rank", 0), ir_int(module, part));
-  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], low);
-  fill->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
+  int64_t part = ir_tile_extent(slot->declared, dim) / blocks;
+  slot->declared = division_type(module, slot->declared, dim, part);
+  IrExpr *begin = division_begin(module, ir_call(module, "cluster_rank", 0), part);
+  fill->operands[1] = division_corner(module, fill->operands[1], 2, dim, begin);
 }
 
 void divide_operands(const OperandParts *parts, const GPtrArray *products)

@@ -12,6 +12,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/division.h"
 #include "ir/resources.h"
 
 #define LIVE_TILES 4 /* of a row that are live beside one another */
@@ -153,25 +154,19 @@ static bool choose_blocks(Division *division)
 static IrExpr *first_own(const Division *division)
 {
   IrModule *module = division->module;
-  return ir_binary(module, OPERATOR_MUL, ir_call(module, "cluster_rank", 0),
-                   ir_int(module, division->extent / division->blocks));
+  return division_begin(module, ir_call(module, "cluster_rank", 0), division->extent / division->blocks);
 }
 
 /* The corner of a tensor, an operand, moved to the block's part. */
 static void move_corner(Division *division, IrOp *op, unsigned operand, const IrType *tile)
 {
-  IrModule *module = division->module;
-  IrExpr *access = op->operands[operand];
+  const IrExpr *access = op->operands[operand];
   if (access->kind != EXPR_INDEX || access->n <= tile->rank) {
     refuse(division, op, NULL, "an access names no corner");
     return;
   }
-  IrExpr **corner = arena_new_array(module->arena, IrExpr *, access->n);
-  for (unsigned i = 1; i < access->n; i++)
-    corner[i - 1] = access->items[i];
-  unsigned at = access->n - 1 - tile->rank + division->dim;
-  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], first_own(division));
-  op->operands[operand] = ir_index_array(module, access->items[0], access->n - 1, corner);
+  op->operands[operand] =
+      division_corner(division->module, access, tile->rank, division->dim, first_own(division));
 }
 
 /* The same value in all blocks is stored by one. */
@@ -183,20 +178,6 @@ static void store_once(Division *division, IrOp *store)
   IrExpr *first = ir_binary(module, OPERATOR_EQ, ir_call(module, "cluster_rank", 0), ir_int(module, 0));
   IrOp *once = ir_emit(&builder, OP_IF, 1, first);
   ir_op_move(store, ir_region_add(once), NULL);
-}
-
-static void count_from_part(Division *division, IrOp *iota)
-{
-  IrModule *module = division->module;
-  IrBuilder builder = ir_builder_after(iota);
-  builder.mark = iota->mark;
-  IrValue *whole = iota->results[0];
-  IrType type = whole->type;
-  type.dims[division->dim] = ir_int(module, division->extent / division->blocks);
-  IrExpr *own = ir_emit_value(&builder, OP_ADD, type, whole->name, 2, ir_int(module, 0), first_own(division));
-  IrOp *add = own->value->def;
-  ir_replace_uses(division->kernel->body, whole, own);
-  add->operands[0] = ir_value(module, whole);
 }
 
 static void collect(IrOp *op, void *data)
@@ -221,7 +202,10 @@ static void divide_op(Division *division, IrOp *op)
   }
   bool along = ir_attribute_int(op, ATTR_DIM, -1) == division->dim;
   if (op->code == OP_IOTA && along && is_divided(division, &op->results[0]->type))
-    count_from_part(division, op);
+    division_count(division->kernel->body, op,
+                   division_type(division->module, &op->results[0]->type, division->dim,
+                                 division->extent / division->blocks),
+                   first_own(division));
   if (op->code == OP_REDUCE && along && is_divided(division, &op->operands[0]->value->type))
     ir_attribute_set(op, ATTR_SCOPE, ir_name(division->module, "cluster"));
 }
@@ -234,12 +218,9 @@ static void divide(Division *division)
     divide_op(division, ops->pdata[i]);
   for (unsigned i = 0; i < ops->len; i++) {
     IrOp *op = ops->pdata[i];
-    if (op->code == OP_SLOT && is_divided(division, op->declared)) {
-      IrType *part = arena_new_object(division->module->arena, IrType);
-      *part = *op->declared;
-      part->dims[division->dim] = ir_int(division->module, division->extent / division->blocks);
-      op->declared = part;
-    }
+    if (op->code == OP_SLOT && is_divided(division, op->declared))
+      op->declared =
+          division_type(division->module, op->declared, division->dim, division->extent / division->blocks);
     for (unsigned r = 0; r < op->n_results; r++)
       if (is_divided(division, &op->results[r]->type))
         op->results[r]->type.dims[division->dim] =

@@ -13,6 +13,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/division.h"
 
 typedef struct {
   IrModule *module;
@@ -130,9 +131,8 @@ static void check_op(IrOp *op, void *data)
 
 static IrExpr *first_own(Instances *split)
 {
-  IrModule *module = split->module;
-  int64_t extent = split->cut ? split->columns : split->rows;
-  return ir_binary(module, OPERATOR_MUL, ir_call(module, "instance", 0), ir_int(module, extent));
+  return division_begin(split->module, ir_call(split->module, "instance", 0),
+                        split->cut ? split->columns : split->rows);
 }
 
 /* The instance's part of a product's operand: rows of the first, columns of the second. */
@@ -143,24 +143,15 @@ static IrExpr *own_operand(Instances *split, const IrExpr *access)
   IrExpr *slot = (IrExpr *)(transposed ? access->items[0] : access);
   IrType type = ir_expr_type(split->role->regions[0]->function, slot);
   unsigned own = split->cut ^ transposed; /* the slot's dimension that is divided; the other lies along k */
-  IrExpr *low = first_own(split), *range[2];
-  int64_t extent = split->cut ? split->columns : split->rows;
-  range[own] = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, extent)));
-  range[1 - own] = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(&type, 1 - own)));
-  IrExpr *part = ir_index(module, slot, 2, range[0], range[1]);
+  IrExpr *part =
+      division_part(module, slot, &type, own, first_own(split), split->cut ? split->columns : split->rows);
   return transposed ? ir_transposed(module, part) : part;
 }
 
 /* The corner of a tensor, moved to the instance's first row or column. */
 static IrExpr *own_corner(Instances *split, const IrExpr *access)
 {
-  IrModule *module = split->module;
-  IrExpr **corner = arena_new_array(module->arena, IrExpr *, access->n);
-  for (unsigned i = 1; i < access->n; i++)
-    corner[i - 1] = access->items[i];
-  unsigned at = access->n - 3 + split->cut;
-  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], first_own(split));
-  return ir_index_array(module, access->items[0], access->n - 1, corner);
+  return division_corner(split->module, access, 2, split->cut, first_own(split));
 }
 
 static const IrType *accessed_tile(const IrOp *op)
@@ -196,19 +187,6 @@ static void move_access(IrOp *op, void *data)
     op->operands[0] = own_corner(split, op->operands[0]);
 }
 
-/* The numbers of the instance's rows (or columns). */
-static void count_own(Instances *split, IrOp *iota)
-{
-  IrModule *module = split->module;
-  IrBuilder builder = ir_builder_after(iota);
-  builder.mark = iota->mark;
-  IrValue *whole = iota->results[0];
-  IrExpr *own =
-      ir_emit_value(&builder, OP_ADD, whole->type, whole->name, 2, ir_int(module, 0), first_own(split));
-  ir_replace_uses(split->role->regions[0], whole, own);
-  own->value->def->operands[0] = ir_value(module, whole);
-}
-
 static void cut_iotas(IrRegion *region, Instances *split)
 {
   for (IrOp *op = region->first; op; op = op->next) {
@@ -216,7 +194,8 @@ static void cut_iotas(IrRegion *region, Instances *split)
       cut_iotas(op->regions[i], split);
     int64_t whole = split->cut ? split->n : split->m;
     bool along = op->code == OP_IOTA && ir_attribute_int(op, ATTR_DIM, 0) == split->cut;
-    if (along && ir_tile_extent(&op->results[0]->type, split->cut) == whole) count_own(split, op);
+    if (along && ir_tile_extent(&op->results[0]->type, split->cut) == whole)
+      division_count(split->role->regions[0], op, &op->results[0]->type, first_own(split));
   }
 }
 

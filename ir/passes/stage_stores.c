@@ -24,6 +24,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/division.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
 
@@ -197,12 +198,7 @@ static bool is_wide(const Parts *parts, const IrType *type)
 static IrExpr *moved_corner(const Parts *parts, const IrExpr *access, int64_t column)
 {
   IrModule *module = parts->staging->module;
-  IrExpr **corner = arena_new_array(module->arena, IrExpr *, access->n);
-  for (unsigned i = 1; i < access->n; i++)
-    corner[i - 1] = access->items[i];
-  unsigned last = access->n - 2;
-  corner[last] = ir_binary(module, OPERATOR_ADD, corner[last], ir_int(module, column));
-  return ir_index_array(module, access->items[0], access->n - 1, corner);
+  return division_corner(module, access, 1, 0, ir_int(module, column));
 }
 
 static bool can_recompute(const IrOp *op)

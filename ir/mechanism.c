@@ -273,10 +273,15 @@ unsigned ir_product_blocks(const IrOp *mma)
   return (unsigned)MAX(1, ir_attribute_int(mma, ATTR_BLOCKS, 1));
 }
 
-unsigned ir_product_parts(const IrOp *mma)
+unsigned ir_product_divided(const IrOp *mma)
 {
   const Mechanism *mechanism = ir_mechanism_of(mma);
-  return !mechanism || mechanism->b & IN_PEER_SHARED ? ir_product_blocks(mma) : 1;
+  if (ir_product_blocks(mma) <= 1) return 0;
+  bool a = mechanism && mechanism->a & IN_PEER_SHARED, b = !mechanism || mechanism->b & IN_PEER_SHARED;
+  if (!a || !b) return a ? 1 : b ? 2 : 0;
+  const IrFunction *function = mma->parent->function; /* whichever has not as much as the sum */
+  IrType sum = ir_expr_type(function, mma->operands[0]), first = ir_expr_type(function, mma->operands[1]);
+  return ir_tile_extent(&first, 0) < ir_tile_extent(&sum, 0) ? 1 : 2;
 }
 
 bool ir_completes(const IrOp *op, MechanismCompletion completion)

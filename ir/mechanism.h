@@ -71,8 +71,10 @@ typedef struct Mechanism {
   MechanismKind kind;
   const char *missing; /* why this GPU has no such mechanism; NULL: it has */
   MechanismIssue issue;
-  unsigned warps;  /* that issue one operation together; 0: each thread its own */
-  unsigned blocks; /* of a cluster that take one product together, each the rows of its own sum; 0: one */
+  unsigned warps; /* that issue one operation together; 0: each thread its own */
+  unsigned
+      blocks; /* of a cluster that take one product together, each the rows of its own sum, or, where A lies in peers'
+                      shared memory too, its columns; 0: one */
   MechanismCompletion completion;
   /* products */
   IrPlace a, b,
@@ -151,8 +153,8 @@ static inline unsigned mechanism_blocks(const Mechanism *mechanism)
 }
 /* Blocks that take the product together, as its text says. */
 unsigned ir_product_blocks(const IrOp *mma);
-/* Parts of B that they have, one in each block's shared memory; 1: each block has all of it. */
-unsigned ir_product_parts(const IrOp *mma);
+/* The operand, 1 or 2, of which they have a part each, in their shared memory; 0: each block has all of both. */
+unsigned ir_product_divided(const IrOp *mma);
 /* The shape of a product of these types; NULL: it does not take them. */
 const GpuProduct *mechanism_product(const Mechanism *mechanism, NumberType a, NumberType b, NumberType acc);
 /* The widest of a set of swizzles, in bytes, that rows of so many bytes are a multiple of; 0: none. */

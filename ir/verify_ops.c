@@ -223,7 +223,7 @@ static void check_memory(Verifier *verifier, const IrOp *op)
 /* ---- Products and reductions ---- */
 
 /* What the operands' places say must be what the mechanism reads: peers' shared memory where several blocks take the
- * product, each with a part of B. */
+ * product, each with a part of an operand. */
 static void check_places(Verifier *verifier, const IrOp *op, const IrType *acc)
 {
   const Mechanism *mechanism = ir_mechanism_of(op);
@@ -234,9 +234,11 @@ static void check_places(Verifier *verifier, const IrOp *op, const IrType *acc)
   if (mechanism && blocks != mechanism_blocks(mechanism))
     fault(verifier, op, "place", "`via %s` takes a product by %u blocks, not by %u", mechanism->name,
           mechanism_blocks(mechanism), blocks);
-  if (blocks > 1 && op->operands[2]->kind == EXPR_VALUE)
+  unsigned divided = ir_product_divided(op);
+  if (divided && op->operands[divided]->kind == EXPR_VALUE)
     fault(verifier, op, "place",
-          "the second operand of a product of %u blocks lies in registers, which no peer reads", blocks);
+          "the %s operand of a product of %u blocks lies in registers, which no peer reads",
+          divided == 1 ? "first" : "second", blocks);
   if (blocks > 1 && verifier->module->level == IR_STAGED && (cluster < blocks || cluster % blocks))
     fault(verifier, op, "place", "a product of %u blocks reads peers' shared memory, a cluster has %d blocks",
           blocks, (int)cluster);
@@ -257,12 +259,14 @@ static void check_mma(Verifier *verifier, const IrOp *op)
   if (warps && (warps->kind != EXPR_LIST || warps->n != 2))
     fault(verifier, op, "attribute", "attribute `warps` of `mma` takes a list of two: [m, n]");
   check_places(verifier, op, &acc);
-  int64_t columns;
-  unsigned parts = ir_product_parts(op);
-  IrExpr *all = parts > 1 && ir_expr_is_int(b.dims[1], &columns)
-                    ? ir_int((IrModule *)verifier->module, columns * parts)
-                    : b.dims[1];
-  bool fits = same_extent(verifier, acc.dims[0], a.dims[0]) && same_extent(verifier, acc.dims[1], all) &&
+  IrType rows = a, columns = b;
+  int64_t part;
+  unsigned divided = ir_product_divided(op), along = divided - 1; /* rows of A, columns of B */
+  IrType *parts = divided == 1 ? &rows : &columns;
+  if (divided && ir_expr_is_int(parts->dims[along], &part))
+    parts->dims[along] = ir_int((IrModule *)verifier->module, part * ir_product_blocks(op));
+  bool fits = same_extent(verifier, acc.dims[0], rows.dims[0]) &&
+              same_extent(verifier, acc.dims[1], columns.dims[1]) &&
               same_extent(verifier, a.dims[1], b.dims[0]);
   if (fits) return;
   g_autofree char *c = shape_text(verifier, &acc), *x = shape_text(verifier, &a),

@@ -408,12 +408,18 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
                         : choice->threads ? "threads have to fill another slot of the kernel"
                                           : product_refusal(choice, mma, a, b, product);
   OperandParts parts = {choice->context, choice->kernel, choice->tiles};
-  b->parts = operand_parts(product) > 1 ? operand_parts(product) : 0;
-  b->divided = operand_divided_dim(mma->operands[2]);
+  unsigned divided = operand_divided(&parts, product);
+  Operand *operands[] = {NULL, a, b};
+  for (unsigned i = 1; i <= 2; i++) {
+    operands[i]->parts = divided == i ? mechanism_blocks(product) : 0;
+    operands[i]->divided = operand_divided_dim(mma, i);
+  }
   if (!against) against = divided_refusal(&parts, mma, product);
   if (!against) against = engine_refusal(choice, a, engine, product);
   if (!against) against = engine_refusal(choice, b, engine, product);
-  if (!against && passes_registers(mma, a, b, product)) against = panel_refusal(choice, a, engine, product);
+  if (!against && passes_registers(mma, a, b, product))
+    against = a->parts ? "A lies across k, and no peer reads the registers that it would pass through"
+                       : panel_refusal(choice, a, engine, product);
   if (!against) against = barrier_refusal(choice, a->registers ? b : a, mma, product);
   if (against) {
     ir_remark(choice->context, "products: TMA copies + %s rejected: %s", product->label, against);

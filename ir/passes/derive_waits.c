@@ -545,8 +545,8 @@ static void meet_peers(Waits *waits, IrRegion *region)
 {
   IrModule *module = waits->module;
   for (IrOp *op = region->first; op; op = op->next) {
-    if (op->code != OP_MMA || ir_product_parts(op) <= 1) continue;
-    const IrExpr *access = ir_untransposed(op->operands[2]);
+    if (op->code != OP_MMA || !ir_product_divided(op)) continue;
+    const IrExpr *access = ir_untransposed(op->operands[ir_product_divided(op)]);
     IrOp *channel = NULL;
     if (!ir_slot_of(region->function, access, &channel) || access->kind != EXPR_INDEX) continue;
     IrExpr *cursor = access->items[1];

@@ -5,17 +5,26 @@
 #include "ir/passes/division.h"
 #include "ir/passes/scheduler.h"
 
-unsigned operand_parts(const Mechanism *product)
+/* Do the plan's clusters have their blocks beside one another? */
+static bool lie_beside(const OperandParts *parts)
 {
-  return product->b & IN_PEER_SHARED ? mechanism_blocks(product) : 1;
+  return parts->tiles && ir_attribute_int(parts->tiles, ATTR_CLUSTER_N, 1) > 1;
 }
 
-unsigned operand_divided_dim(const IrExpr *b)
+unsigned operand_divided(const OperandParts *parts, const Mechanism *product)
 {
-  return b->kind == EXPR_TRANSPOSED ? 0 : 1;
+  if (mechanism_blocks(product) <= 1) return 0;
+  bool a = product->a & IN_PEER_SHARED, b = product->b & IN_PEER_SHARED;
+  return a && (!b || lie_beside(parts)) ? 1 : b ? 2 : 0;
 }
 
-/* The fill of B's slot, and what else names the slot. */
+unsigned operand_divided_dim(const IrOp *mma, unsigned operand)
+{
+  bool transposed = mma->operands[operand]->kind == EXPR_TRANSPOSED;
+  return (operand == 2) ^ transposed;
+}
+
+/* The fill of the operand's slot, and what else names the slot. */
 typedef struct {
   const IrFunction *kernel;
   const IrOp *slot, *mma;
@@ -50,59 +59,64 @@ static void count_use(IrOp *op, void *data)
   uses->fills++;
 }
 
-static SlotUses uses_of(const OperandParts *parts, const IrOp *mma)
+static SlotUses uses_of(const OperandParts *parts, const IrOp *mma, unsigned operand)
 {
   SlotUses uses = {
-      .kernel = parts->kernel, .slot = ir_slot_of(parts->kernel, mma->operands[2], NULL), .mma = mma};
+      .kernel = parts->kernel, .slot = ir_slot_of(parts->kernel, mma->operands[operand], NULL), .mma = mma};
   if (uses.slot) ir_region_visit(parts->kernel->body, count_use, &uses);
   return uses;
 }
 
-static const char *slot_refusal(const OperandParts *parts, const IrOp *mma, unsigned count)
+static const char *slot_refusal(const OperandParts *parts, const IrOp *mma, unsigned operand, unsigned count)
 {
-  SlotUses uses = uses_of(parts, mma);
-  if (!uses.slot || uses.fills != 1 || uses.fill->operands[0]->kind == EXPR_INDEX)
-    return "B is filled in several pieces";
+  Arena *arena = parts->kernel->module->arena;
+  const char *name = operand == 1 ? "A" : "B";
+  SlotUses uses = uses_of(parts, mma, operand);
+  if (!uses.slot) return arena_printf(arena, "%s lies in registers, which no peer reads", name);
+  if (uses.fills != 1 || uses.fill->operands[0]->kind == EXPR_INDEX)
+    return arena_printf(arena, "%s is filled in several pieces", name);
   if (uses.others) return "other operations read what each block would have a part of";
-  if (ir_tile_extent(uses.slot->declared, operand_divided_dim(mma->operands[2])) % count)
-    return "the columns of B are no multiple of the blocks";
+  if (ir_tile_extent(uses.slot->declared, operand_divided_dim(mma, operand)) % count)
+    return arena_printf(arena, "the %s of %s are no multiple of the blocks",
+                        operand == 1 ? "rows" : "columns", name);
   return NULL;
 }
 
 const char *divided_refusal(const OperandParts *parts, const IrOp *mma, const Mechanism *product)
 {
-  unsigned blocks = mechanism_blocks(product);
+  unsigned blocks = mechanism_blocks(product), divided = operand_divided(parts, product);
   const IrOp *tiles = parts->tiles;
   if (blocks <= 1) return NULL;
-  if (product->a & IN_PEER_SHARED) return "no pass divides A among blocks";
-  if (!tiles || ir_attribute_int(tiles, ATTR_CLUSTER_M, 1) != blocks ||
-      ir_attribute_int(tiles, ATTR_CLUSTER_N, 1) != 1)
+  unsigned rows = divided == 1 ? 1 : blocks, columns = blocks / rows;
+  if (!tiles || ir_attribute_int(tiles, ATTR_CLUSTER_M, 1) != rows ||
+      ir_attribute_int(tiles, ATTR_CLUSTER_N, 1) != columns)
     return arena_printf(
         parts->kernel->module->arena,
-        "they take %u blocks below one another, the plan's clusters (cluster_m, cluster_n) are others",
-        blocks);
+        "they take %u blocks %s one another, the plan's clusters (cluster_m, cluster_n) are others", blocks,
+        divided == 1 ? "beside" : "below");
   if (ir_attribute_int(tiles, ATTR_SPLIT_K, 1) > 1 || ir_attribute_int(tiles, ATTR_STREAM_K, 1) > 1 ||
       ir_attribute_int(tiles, ATTR_PINGPONG, 1) > 1 || scheduler_of(parts->kernel->module, tiles))
     return "blocks that divide k, or take tiles in an order of their own, go through no products together";
-  const char *against = cluster_refusal(parts->context, tiles, blocks, 1);
+  const char *against = cluster_refusal(parts->context, tiles, rows, columns);
   if (against) return against;
   if (blocks > parts->context->gpu->cluster_portable) return "clusters have fewer blocks";
-  return operand_parts(product) > 1 ? slot_refusal(parts, mma, blocks) : NULL;
+  return divided ? slot_refusal(parts, mma, divided, blocks) : NULL;
 }
 
 static void divide_operand(const OperandParts *parts, IrOp *mma, const Mechanism *product)
 {
   IrModule *module = parts->kernel->module;
-  unsigned blocks = mechanism_blocks(product);
+  unsigned blocks = mechanism_blocks(product), divided = operand_divided(parts, product);
   if (blocks <= 1 || ir_attribute(mma, ATTR_BLOCKS)) return;
   ir_attribute_set(mma, ATTR_BLOCKS, ir_int(module, blocks));
-  if (operand_parts(product) <= 1) return;
-  IrOp *slot = ir_slot_of(parts->kernel, mma->operands[2], NULL), *fill = uses_of(parts, mma).fill;
-  unsigned dim = operand_divided_dim(mma->operands[2]);
+  if (!divided) return;
+  SlotUses uses = uses_of(parts, mma, divided);
+  IrOp *slot = ir_slot_of(parts->kernel, mma->operands[divided], NULL);
+  unsigned dim = operand_divided_dim(mma, divided);
   int64_t part = ir_tile_extent(slot->declared, dim) / blocks;
   slot->declared = division_type(module, slot->declared, dim, part);
   IrExpr *begin = division_begin(module, ir_call(module, "cluster_rank", 0), part);
-  fill->operands[1] = division_corner(module, fill->operands[1], 2, dim, begin);
+  uses.fill->operands[1] = division_corner(module, uses.fill->operands[1], 2, dim, begin);
 }
 
 void divide_operands(const OperandParts *parts, const GPtrArray *products)

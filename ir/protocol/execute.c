@@ -220,7 +220,7 @@ static bool product_registers(Machine *m, Agent *agent, const Step *step)
 /* What a product reads of a tile: where several blocks have parts of it, the parts of all of them, at the same place. */
 static bool product_reads(Machine *m, Agent *agent, const Step *step, unsigned place, bool keeps)
 {
-  bool divided = step->span > 1 && place + 1 == step->n_places;
+  bool divided = step->span > 1 && place == step->spread;
   unsigned low = divided ? agent->block / step->span * step->span : agent->block,
            high = low + (divided ? step->span : 1);
   for (unsigned block = low; block < high; block++) {

@@ -453,7 +453,8 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     return true;
   case OP_MMA:
     step->how = ir_is_asynchronous_product(op) ? HOW_PRODUCT : HOW_THREADS;
-    step->span = ir_product_parts(op);
+    step->span = ir_product_divided(op) ? ir_product_blocks(op) : 1;
+    step->spread = ir_product_divided(op) == 1 ? 0 : step->n_places - 1;
     return step->n_places || step->n_reads;
   case OP_REDUCE:
   case OP_SCAN:

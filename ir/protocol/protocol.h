@@ -127,12 +127,13 @@ typedef struct Step {
   int *reads; /* register tiles that matter (operands of warpgroup MMAs), read by this op */
   unsigned n_reads;
   By by;
-  How how;         /* a copy writes, a product reads its tiles */
-  unsigned family; /* which groups: products, copies, stores; or which turn; or Fence */
-  unsigned across; /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
-  unsigned span;   /* blocks that take a product together, whose last operand they have in parts; 0, 1: one */
-  int64_t bytes;   /* of a copy */
-  int64_t slots;   /* of the ring that a cursor walks */
+  How how;          /* a copy writes, a product reads its tiles */
+  unsigned family;  /* which groups: products, copies, stores; or which turn; or Fence */
+  unsigned across;  /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
+  unsigned span;    /* blocks that take a product together and have an operand of it in parts; 0, 1: one */
+  unsigned spread;  /* which of the places that operand is */
+  int64_t bytes;    /* of a copy */
+  int64_t slots;    /* of the ring that a cursor walks */
   const IrOp *ring; /* that ring; NULL: barriers alone */
   bool walk;        /* a loop over tiles that the grid shares */
   bool flag;        /* read, relaxed, peer all, first; a copy: towards shared memory */

@@ -1,6 +1,6 @@
-/* Mechanisms as rows: what a description fills in, and two that only this test has. Two warps take the first one's
+/* Mechanisms as rows: what a description fills in, and some that only this test has. Two warps take the first one's
  * products from shared memory, each arrives at a barrier when a product is done, and sums lie in a memory of their own;
- * the second one is the same over two blocks of a cluster, each of which has a half of B. No pass knows of them; they
+ * the others are the same over two blocks of a cluster, each of which has a half of B, or of A. No pass knows of them; they
  * reach STAGED, verified, and the protocol checker finds them in order and finds what is broken in them. What they
  * become stands in tests/ir/mechanisms/NAME.ir; ADLGEN_UPDATE=1 writes what comes out into it. */
 #include "ir/mechanism.h"
@@ -77,6 +77,16 @@ static Mechanism two_blocks(void)
   return row;
 }
 
+/* The same of blocks beside one another, each of which has a half of A. */
+static Mechanism two_beside(void)
+{
+  Mechanism row = two_blocks();
+  row.name = "beside";
+  row.a = IN_SHARED | IN_PEER_SHARED;
+  row.b = IN_SHARED;
+  return row;
+}
+
 /* The rows of the GPU with the test's in front, which is best. */
 static Mechanism *rows_with(const Gpu *gpu, Mechanism row)
 {
@@ -91,12 +101,18 @@ static Mechanism *rows_with_pair(const Gpu *gpu)
   return rows_with(gpu, pair);
 }
 
-/* The test's text, whose plan gives clusters of two rows of tiles. */
-static char *clustered_text(void)
+/* The test's text, whose plan gives such clusters. */
+static char *text_with(const char *cluster)
 {
   g_autoptr(GString) text = g_string_new(tile_text);
-  assert_int_equal(g_string_replace(text, "persistent 1 {", "persistent 1 cluster_m 2 {", 1), 1);
+  g_autofree char *walk = g_strdup_printf("persistent 1 %s {", cluster);
+  assert_int_equal(g_string_replace(text, "persistent 1 {", walk, 1), 1);
   return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
+static char *clustered_text(void)
+{
+  return text_with("cluster_m 2");
 }
 
 static IrModule *read_text(const char *text)
@@ -215,6 +231,65 @@ static void test_two_blocks_across(void **state)
   assert_has(staged, " * 128 + cluster_rank() * 64, %k]");
 }
 
+static char *staged_beside(const Gpu *gpu, const Mechanism *rows, const char *remark)
+{
+  g_autofree char *text = text_with("cluster_n 2");
+  return staged_of(text, gpu, rows, remark);
+}
+
+/* Each block has the columns of its own sum, all of its B, and a half of A's rows. */
+static void test_blocks_beside_divide_a(void **state)
+{
+  (void)state;
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_beside());
+  g_autofree char *text = staged_beside(gpu, rows, "products: beside, from shared memory");
+  assert_has(text, "tile @a: tile<bf16>[32, 64] in");
+  assert_has(text, "tile @b: tile<bf16>[64, 128] in");
+  assert_has(text, " * 64 + cluster_rank() * 32, %k]");
+  assert_has(text, "mma %acc += @ab.a[%read] * @ab.b[%read] via beside blocks 2");
+  assert_has(text, "full_bytes 20480 empty_arrivals 4");
+  assert_has(text, "arrive @ab_peers[%read] by role peer all");
+  assert_null(strstr(text, "multicast"));
+  assert_golden("beside.ir", text);
+}
+
+/* A lies across, and then its columns are what a block has a half of. */
+static void test_blocks_beside_across(void **state)
+{
+  (void)state;
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  GpuProduct shape = pair_shape;
+  Mechanism row = two_beside();
+  shape.a_transposed = true;
+  row.shapes = &shape;
+  g_autofree Mechanism *rows = rows_with(gpu, row);
+  g_autofree char *clustered = text_with("cluster_n 2");
+  g_autoptr(GString) text = g_string_new(clustered);
+  assert_int_equal(g_string_replace(text, "A: tensor<bf16>[M, K]", "A: tensor<bf16>[K, M]", 1), 1);
+  assert_int_equal(g_string_replace(text, "M: s32,", "M: s32 multiple 8,", 1), 1);
+  assert_int_equal(g_string_replace(text, "A[%m * 64, %k]", "A[%k, %m * 64]", 1), 1);
+  assert_int_equal(g_string_replace(text, "+= @ab.a *", "+= @ab.a^T *", 1), 1);
+  g_autofree char *staged = staged_of(text->str, gpu, rows, "products: beside");
+  assert_has(staged, "tile @a: tile<bf16>[64, 32] in");
+  assert_has(staged, "A[%k, %row * 64 + cluster_rank() * 32]");
+}
+
+/* One that reads either from a peer takes what the plan's clusters divide. */
+static void test_either_operand(void **state)
+{
+  (void)state;
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  Mechanism either = two_blocks();
+  either.a |= IN_PEER_SHARED;
+  g_autofree Mechanism *rows = rows_with(gpu, either);
+  g_autofree char *below = staged_two(gpu, rows), *beside = staged_beside(gpu, rows, "products: two");
+  assert_has(below, "tile @a: tile<bf16>[64, 64] in");
+  assert_has(below, "tile @b: tile<bf16>[64, 64] in");
+  assert_has(beside, "tile @a: tile<bf16>[32, 64] in");
+  assert_has(beside, "tile @b: tile<bf16>[64, 128] in");
+}
+
 /* A part of the staged text that a careless pass would leave out, and what the checker says of it. */
 typedef struct {
   const char *line, *instead, *says;
@@ -283,6 +358,22 @@ static void test_checker_follows_peers(void **state)
   check_broken(freed->str, gpu, rows, &counted);
 }
 
+static void test_checker_follows_peers_of_a(void **state)
+{
+  (void)state;
+  static const Broken faults[] = {
+      {"        await @ab_peers[%read] parity %read.phase\n", "",
+       "@consumer of block 0 reads @ab.a[0] of block 1"},
+      {"by warp peer all relaxed\n", "by warp relaxed\n", "2 of 4 arrivals are missing"},
+      {"        await @products[0] parity %phase\n", "", "while a product of @consumer of block"},
+  };
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_beside());
+  g_autofree char *text = staged_beside(gpu, rows, "products: beside");
+  for (unsigned i = 0; i < G_N_ELEMENTS(faults); i++)
+    check_broken(text, gpu, rows, &faults[i]);
+}
+
 /* Operands lie where the text says, and that is where the mechanism reads them. */
 static void test_verifier_knows_places(void **state)
 {
@@ -336,6 +427,37 @@ static void test_two_blocks_refused(void **state)
     assert_true(run_to(module, gpu, rows, "choose_mechanisms", remarks, &error));
     assert_has(remarks->str, texts[i].says);
     assert_has(remarks->str, "products: warpgroup, from shared memory"); /* the next row */
+  }
+}
+
+static void test_blocks_beside_refused(void **state)
+{
+  (void)state;
+  static const Broken texts[] = {
+      {"cluster_n 2 {", "cluster_m 2 {", "they take 2 blocks beside one another"},
+      {"take @ab {\n        mma %acc += @ab.a",
+       "take @ab {\n        %a: tile<bf16>[64, 64] = get @ab.a\n        mma %acc += %a",
+       "A lies in registers, which no peer reads"},
+      {"      fill @ab.a <- A[%m * 64, %k]\n",
+       "      fill @ab.a[0 .. 64, 0 .. 32] <- A[%m * 64, %k]\n      fill @ab.a[0 .. 64, 32 .. 64] <- A[%m * "
+       "64, %k + 32]\n",
+       "A is filled in several pieces"},
+  };
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  GpuProduct shape = pair_shape;
+  Mechanism row = two_beside();
+  shape.a_from_registers = true;
+  row.shapes = &shape;
+  g_autofree Mechanism *rows = rows_with(gpu, row);
+  g_autofree char *text = text_with("cluster_n 2");
+  for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++) {
+    g_autoptr(GString) other = g_string_new(text);
+    g_autoptr(GString) remarks = g_string_new(NULL);
+    g_autoptr(GError) error = NULL;
+    assert_int_equal(g_string_replace(other, texts[i].line, texts[i].instead, 1), 1);
+    g_autoptr(IrModule) module = read_text(other->str);
+    if (!run_to(module, gpu, rows, "choose_mechanisms", remarks, &error)) fail_msg("%s", error->message);
+    assert_has(remarks->str, texts[i].says);
   }
 }
 
@@ -399,11 +521,20 @@ static void test_questions(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reaches_staged),         cmocka_unit_test(test_two_blocks_reach_staged),
-      cmocka_unit_test(test_two_blocks_across),      cmocka_unit_test(test_checker_knows_it),
-      cmocka_unit_test(test_checker_follows_peers),  cmocka_unit_test(test_verifier_knows_places),
-      cmocka_unit_test(test_two_blocks_refused),     cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_description_fills_rows), cmocka_unit_test(test_questions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_reaches_staged),
+                                     cmocka_unit_test(test_two_blocks_reach_staged),
+                                     cmocka_unit_test(test_two_blocks_across),
+                                     cmocka_unit_test(test_blocks_beside_divide_a),
+                                     cmocka_unit_test(test_blocks_beside_across),
+                                     cmocka_unit_test(test_either_operand),
+                                     cmocka_unit_test(test_blocks_beside_refused),
+                                     cmocka_unit_test(test_checker_follows_peers_of_a),
+                                     cmocka_unit_test(test_checker_knows_it),
+                                     cmocka_unit_test(test_checker_follows_peers),
+                                     cmocka_unit_test(test_verifier_knows_places),
+                                     cmocka_unit_test(test_two_blocks_refused),
+                                     cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_description_fills_rows),
+                                     cmocka_unit_test(test_questions)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

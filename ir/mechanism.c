@@ -273,6 +273,12 @@ unsigned ir_product_blocks(const IrOp *mma)
   return (unsigned)MAX(1, ir_attribute_int(mma, ATTR_BLOCKS, 1));
 }
 
+bool ir_product_is_led(const IrOp *mma)
+{
+  const Mechanism *mechanism = ir_mechanism_of(mma);
+  return mechanism && mechanism->issue == ISSUE_CLUSTER && ir_product_blocks(mma) > 1;
+}
+
 unsigned ir_product_divided(const IrOp *mma)
 {
   const Mechanism *mechanism = ir_mechanism_of(mma);

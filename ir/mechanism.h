@@ -153,6 +153,9 @@ static inline unsigned mechanism_blocks(const Mechanism *mechanism)
 }
 /* Blocks that take the product together, as its text says. */
 unsigned ir_product_blocks(const IrOp *mma);
+/* Does one of them issue it for all (ISSUE_CLUSTER)? It reads the operands of each in its own shared memory, and writes its sum. */
+bool ir_product_is_led(const IrOp *mma);
+#define PRODUCT_LEADER 0 /* the place of that one in the cluster */
 /* The operand, 1 or 2, of which they have a part each, in their shared memory; 0: each block has all of both. */
 unsigned ir_product_divided(const IrOp *mma);
 /* The shape of a product of these types; NULL: it does not take them. */

@@ -92,8 +92,20 @@ void lower_clear_if_first(Lower *lower, const LowerProduct *product)
   }
 }
 
+/* One whose sum lies in registers, of one block. */
+static bool has_lowering(const Mechanism *mechanism)
+{
+  return !mechanism || (mechanism->accumulator != ACCUMULATOR_NONE &&
+                        mechanism->accumulator != ACCUMULATOR_MEMORY && mechanism_blocks(mechanism) == 1);
+}
+
 void lower_mma(Lower *lower, IrOp *op)
 {
+  const Mechanism *mechanism = ir_mechanism_of(op);
+  if (!has_lowering(mechanism)) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "products `via %s` have no lowering", mechanism->name);
+    return;
+  }
   LowerProduct product = {.op = op, .acc = lower_tile(lower, op->operands[0])};
   unsigned a[2], b[2];
   if (!product.acc) return;
@@ -116,16 +128,15 @@ void lower_mma(Lower *lower, IrOp *op)
                a[0], a[1], b[0], b[1], product.m, product.n);
     return;
   }
-  const Mechanism *mechanism = ir_mechanism_of(op);
   switch (mechanism ? mechanism->accumulator : ACCUMULATOR_THREAD) {
   case ACCUMULATOR_WARP: lower_mma_warp(lower, &product); break;
   case ACCUMULATOR_WARPGROUP: lower_mma_group(lower, &product); break;
+  case ACCUMULATOR_NONE:
+  case ACCUMULATOR_MEMORY: break; /* refused above */
   case ACCUMULATOR_THREAD:
     product.a_tile = lower_tile_read(lower, product.a_tile);
     product.b_tile = lower_tile_read(lower, product.b_tile);
     lower_mma_fma(lower, &product);
     break;
-  default:
-    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "products `via %s` have no lowering", mechanism->name);
   }
 }

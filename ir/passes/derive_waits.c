@@ -28,6 +28,7 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/late_waits.h"
+#include "ir/passes/product_phases.h"
 #include "ir/passes/ring_barriers.h"
 #include "ir/passes/slot_waits.h"
 #include "ir/passes/trailing.h"
@@ -37,8 +38,7 @@
 typedef struct {
   IrModule *module;
   const CostModel *model;
-  const char *barrier; /* at which products arrive, or NULL */
-  IrExpr *phase;       /* that the role at hand waits for, or NULL */
+  ProductPhases phases; /* of products that arrive at a barrier */
   GHashTable *
       filled; /* IrOp* -> IrExpr*: channels that the engine fills, and the cursors of who starts the copies */
   GHashTable *
@@ -512,114 +512,6 @@ static void wait_products(Waits *waits, IrRegion *region)
   }
 }
 
-/* ---- Products that several blocks take together ---- */
-
-/* Each block counts those that have seen their own slots full, so that peers' are: a barrier a slot. */
-static const IrOp *declare_meeting(Waits *waits, const IrOp *product, const IrOp *channel)
-{
-  IrModule *module = waits->module;
-  IrFunction *kernel = product->parent->function;
-  const char *name = arena_printf(module->arena, "%s_peers", channel->symbol);
-  const IrOp *known = ir_symbol_find(kernel, name);
-  if (known) return known;
-  IrBuilder builder = ir_builder_before(kernel->body->first);
-  builder.mark = channel->mark;
-  IrOp *barrier = ir_emit(&builder, OP_BARRIER, 0);
-  barrier->symbol = name;
-  ir_attribute_set(barrier, ATTR_COUNT, ir_attribute_value(channel, ATTR_SLOTS));
-  ir_attribute_set(barrier, ATTR_ARRIVALS, ir_int(module, ir_product_blocks(product)));
-  return barrier;
-}
-
-/* Has the region's product before this one waited for the same slots? */
-static bool has_met(const IrOp *product, const IrExpr *barrier)
-{
-  for (const IrOp *op = product->previous; op; op = op->previous)
-    if (op->code == OP_AWAIT && ir_expr_equal(op->operands[0], barrier)) return true;
-  return false;
-}
-
-/* Nobody can wait at another block's barrier: a block that has seen its slot full arrives at those of all, and waits at
- * its own for theirs. The slot's release, at all of theirs too, is slot_waits'. */
-static void meet_peers(Waits *waits, IrRegion *region)
-{
-  IrModule *module = waits->module;
-  for (IrOp *op = region->first; op; op = op->next) {
-    if (op->code != OP_MMA || !ir_product_divided(op)) continue;
-    const IrExpr *access = ir_untransposed(op->operands[ir_product_divided(op)]);
-    IrOp *channel = NULL;
-    if (!ir_slot_of(region->function, access, &channel) || access->kind != EXPR_INDEX) continue;
-    IrExpr *cursor = access->items[1];
-    IrExpr *barrier =
-        ir_index(module, ir_symbol(module, declare_meeting(waits, op, channel)->symbol), 1, cursor);
-    if (has_met(op, barrier)) continue;
-    IrBuilder before = ir_builder_before(op);
-    before.mark = op->mark;
-    IrOp *arrive = ir_emit(&before, OP_ARRIVE, 1, barrier);
-    ir_attribute_set(arrive, ATTR_BY, ir_name(module, "role"));
-    ir_attribute_set(arrive, ATTR_PEER, ir_name(module, "all"));
-    IrOp *await = ir_emit(&before, OP_AWAIT, 1, barrier);
-    ir_attribute_set(await, ATTR_PARITY, ir_field(module, cursor, "phase"));
-  }
-}
-
-/* ---- Products that arrive at a barrier when they are done ---- */
-
-/* One barrier for all of a kernel's, at which each warp that issues makes an arrival. */
-static void declare_barrier(Waits *waits, const IrOp *product)
-{
-  if (waits->barrier) return;
-  IrModule *module = waits->module;
-  IrRegion *body = product->parent->function->body;
-  IrBuilder builder = ir_builder_before(body->first);
-  builder.mark = product->mark;
-  IrOp *barrier = ir_emit(&builder, OP_BARRIER, 0);
-  barrier->symbol = ir_symbol_unique(product->parent->function, "products");
-  ir_attribute_set(barrier, ATTR_COUNT, ir_int(module, 1));
-  ir_attribute_set(barrier, ATTR_ARRIVALS, ir_int(module, MAX(1, ir_mechanism_of(product)->warps)));
-  waits->barrier = barrier->symbol;
-}
-
-/* The phase that a role waits for next: it turns from wait to wait. */
-static IrExpr *phase_of(Waits *waits, const IrOp *product)
-{
-  if (waits->phase) return waits->phase;
-  IrModule *module = waits->module;
-  const IrOp *role = product->parent->owner;
-  while (role && role->code != OP_ROLE)
-    role = role->parent->owner;
-  IrBuilder builder =
-      ir_builder_before(role ? role->regions[0]->first : product->parent->function->body->first);
-  builder.mark = product->mark;
-  IrOp *op = ir_emit(&builder, OP_VAR, 1, ir_int(module, 0));
-  IrValue *phase = ir_result(op, "phase", ir_scalar(NUMBER_S32));
-  phase->variable = true;
-  return waits->phase = ir_value(module, phase);
-}
-
-/* Products that follow one another are waited for together, in their own iteration: what stands behind them, the
- * slot's release first, finds them done. */
-static void wait_phases(Waits *waits, IrRegion *region)
-{
-  IrModule *module = waits->module;
-  for (IrOp *op = region->first; op; op = op->next) {
-    if (!ir_completes(op, COMPLETES_BARRIER_PHASE) ||
-        (op->next && ir_completes(op->next, COMPLETES_BARRIER_PHASE)))
-      continue;
-    declare_barrier(waits, op);
-    IrExpr *phase = phase_of(waits, op);
-    IrExpr *barrier = ir_index(module, ir_symbol(module, waits->barrier), 1, ir_int(module, 0));
-    IrBuilder after = ir_builder_after(op);
-    after.mark = op->mark;
-    IrOp *commit = emit_group(waits, &after, OP_COMMIT, "products", 0);
-    ir_attribute_set(commit, ATTR_BARRIER, barrier);
-    ir_attribute_set(commit, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARP)));
-    IrOp *await = ir_emit(&after, OP_AWAIT, 1, barrier);
-    ir_attribute_set(await, ATTR_PARITY, phase);
-    op = ir_emit(&after, OP_SET, 2, phase, ir_binary(module, OPERATOR_XOR, phase, ir_int(module, 1)));
-  }
-}
-
 /* ---- Who fills a slot ---- */
 
 /* The ring that an op fills, by a copy of the engine's or a put, and whose barriers nobody has seen to yet, or NULL. */
@@ -749,14 +641,14 @@ static void visit_regions(Waits *waits, IrRegion *region)
   sign_puts(waits, region);
   wait_copies(waits, region);
   slot_fence_operands(region);
-  meet_peers(waits, region);
+  products_meet(waits->module, region);
   if (has_late_products(region))
     wait_late(waits->module, region);
   else
     wait_products(waits, region);
-  wait_phases(waits, region);
+  products_wait(waits->module, region, &waits->phases);
   for (IrOp *op = region->first; op; op = op->next) {
-    if (op->code == OP_ROLE) waits->barrier = NULL, waits->phase = NULL; /* its own */
+    if (op->code == OP_ROLE) waits->phases = (ProductPhases){NULL}; /* its own */
     for (unsigned i = 0; i < op->n_regions; i++)
       visit_regions(waits, op->regions[i]);
   }

@@ -116,7 +116,7 @@ static bool is_shared(const Split *split, const IrOp *channel)
 {
   Sharing sharing = {split, channel, false};
   if (!cluster_shares_slots(&split->cluster)) return false;
-  if (split->spans) return true; /* products of two blocks */
+  if (split->spans && !split->led) return true; /* products of several blocks */
   ir_region_visit(split->kernel->body, find_sharing, &sharing);
   return sharing.found;
 }
@@ -343,6 +343,7 @@ static void find_load(IrOp *op, void *data)
   split->loads |= ir_passes_registers(split->kernel, op);
   split->apart |= mechanism && mechanism->issue != ISSUE_WARPGROUP;
   split->spans |= ir_product_blocks(op) > 1;
+  split->led |= ir_product_is_led(op);
 }
 
 static void survey_op(IrOp *op, void *data)

@@ -18,6 +18,7 @@ typedef struct {
   bool loads;                      /* an operand of a product passes through registers (load_operands) */
   bool apart;                      /* warps issue products, each its own, and answer for themselves */
   bool spans;                      /* several blocks take a product together */
+  bool led;                        /* one of them issues it for all */
   Cluster cluster;
   const char
       *walk;     /* channel by which the producer tells the others the next tile (dynamic_walk.c), or NULL */

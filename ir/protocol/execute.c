@@ -169,84 +169,6 @@ static bool check_single(Machine *m, Agent *agent, const Step *step)
   return false;
 }
 
-/* ---- Registers of products ---- */
-
-static bool check_registers(Machine *m, Agent *agent, const Step *step)
-{
-  for (unsigned i = 0; i < step->n_reads; i++) {
-    int id = step->reads[i];
-    bool result = false;
-    for (unsigned r = 0; r < step->op->n_results; r++)
-      result |= (int)step->op->results[r]->id == id;
-    bool writes = result || (step->op->code == OP_SET && step->op->operands[0]->kind == EXPR_VALUE &&
-                             (int)step->op->operands[0]->value->id == id);
-    unsigned group = agent->accumulates[id];
-    if (writes) group = MAX(group, agent->operand[id]);
-    if (group > agent->completed[1]) {
-      g_autofree char *name = agent_name(m, agent);
-      machine_fault(m, agent, step, "product-in-flight", "`wait_group products` must cover the product first",
-                    "%s touches a register tile in iteration %u while a product still %s it", name,
-                    agent->rounds[step->index],
-                    agent->accumulates[id] > agent->completed[1] ? "writes" : "reads");
-      return false;
-    }
-    agent->touched[id] = agent->operations;
-  }
-  return true;
-}
-
-static bool product_registers(Machine *m, Agent *agent, const Step *step)
-{
-  const IrOp *op = step->op;
-  for (unsigned i = 0; i < 2; i++) {
-    if (op->operands[i]->kind != EXPR_VALUE) continue;
-    unsigned id = op->operands[i]->value->id;
-    bool fenced = agent->product_fence && agent->touched[id] <= agent->product_fence;
-    if (!fenced && ir_place_of(&op->operands[i]->value->type) != IN_ACCUMULATORS) {
-      g_autofree char *name = agent_name(m, agent);
-      machine_fault(
-          m, agent, step, "missing-fence", "`fence products` between ordinary instructions and the product",
-          "%s starts a product in iteration %u on registers that ordinary instructions touched since the "
-          "last fence",
-          name, agent->rounds[step->index]);
-      return false;
-    }
-    unsigned *group = i ? agent->operand : agent->accumulates;
-    group[id] = agent->committed[1] + 1;
-  }
-  return true;
-}
-
-/* What a product reads of a tile: where several blocks have parts of it, the parts of all of them, at the same place. */
-static bool product_reads(Machine *m, Agent *agent, const Step *step, unsigned place, bool keeps)
-{
-  bool divided = step->span > 1 && place == step->spread;
-  unsigned low = divided ? agent->block / step->span * step->span : agent->block,
-           high = low + (divided ? step->span : 1);
-  for (unsigned block = low; block < high; block++) {
-    if (block >= m->blocks) {
-      machine_fault(m, agent, step, "peer", "`cluster` of the launch",
-                    "a product of %u blocks reads from block %u, which is not in the cluster of %u",
-                    step->span, block, m->blocks);
-      return false;
-    }
-    Region region = region_of(m, agent, &step->places[place], block);
-    if (!memory_access(m, agent, step, &region, ACCESS_READ, step->how, keeps)) return false;
-    remote_note(m, agent, step, block);
-  }
-  return true;
-}
-
-static bool execute_mma(Machine *m, Agent *agent, const Step *step)
-{
-  bool group = step->how == HOW_PRODUCT;
-  if (group ? !product_registers(m, agent, step) : !check_registers(m, agent, step)) return false;
-  bool keeps = !group || active_by(agent, BY_WARPGROUP) > 0;
-  for (unsigned i = 0; i < step->n_places; i++)
-    if (!product_reads(m, agent, step, i, keeps)) return false;
-  return true;
-}
-
 /* ---- Copies ---- */
 
 /* At the tensor's edge a copy brings the rows that exist. */
@@ -328,7 +250,7 @@ static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
     machine_fault(m, agent, step, "peer", NULL, "block %u is not in the cluster of %u", block, m->blocks);
     return false;
   }
-  if (!check_registers(m, agent, step) || !step->n_places) return !m->failed;
+  if (!product_untouched(m, agent, step) || !step->n_places) return !m->failed;
   bool put = step->op->code == OP_PUT;
   Region region = region_of(m, agent, &step->places[0], block);
   bool counted = put && step->barrier.family;
@@ -433,26 +355,14 @@ static bool execute_expect(Machine *m, Agent *agent, const Step *step)
   return true;
 }
 
-/* The agent's groups of products whose arrivals ended phases of a barrier are done when it has waited for the phase. */
-static void complete_products(Machine *m, Agent *agent, const Barrier *barrier)
-{
-  unsigned done = (unsigned)MIN((Tick)agent->committed[1], barrier->phase);
-  if (agent->product_barrier != barrier || done <= agent->completed[1]) return;
-  agent->completed[1] = done;
-  memory_complete(m, agent, HOW_PRODUCT, done);
-}
-
-/* Closes a group; where it arrives at a barrier, it does so when it is done, which nobody may rely on before the
- * phase has ended. */
+/* Closes a group. */
 static bool execute_commit(Machine *m, Agent *agent, const Step *step)
 {
   if (step->by != BY_ROLE || agent_leads(agent)) agent->committed[step->family]++;
   if (!step->barrier.family) return true;
-  unsigned count = active_by(agent, step->by);
-  Barrier *barrier = barrier_at(m, agent, &step->barrier, agent->block, step);
-  if (!barrier || !count) return barrier != NULL;
-  agent->product_barrier = barrier;
-  if (!barrier_arrive(m, agent, step, barrier, count, 0)) return false;
+  unsigned low = step->flag ? 0 : agent->block, high = step->flag ? m->blocks : low + 1;
+  for (unsigned block = low; block < high; block++)
+    if (!product_commit(m, agent, step, block)) return false;
   agent->clock[agent->index]++;
   return true;
 }
@@ -464,7 +374,7 @@ static bool execute_await(Machine *m, Agent *agent, const Step *step)
   unsigned parity = (unsigned)evaluate_uniform(m, agent, step->scalar[0], 0) & 1;
   if (agent->woken) {
     agent->woken = false;
-    complete_products(m, agent, barrier);
+    product_complete(m, agent, barrier);
     return true;
   }
   if (!barrier_passed(barrier, parity)) {
@@ -474,7 +384,7 @@ static bool execute_await(Machine *m, Agent *agent, const Step *step)
     return false;
   }
   clock_join(agent->clock, barrier->last, m->width);
-  complete_products(m, agent, barrier);
+  product_complete(m, agent, barrier);
   return true;
 }
 
@@ -580,7 +490,7 @@ static bool execute_turn(Machine *m, Agent *agent, const Step *step)
 /* Ops that lower to exchanges between the warps of a role contain its barriers. */
 static bool execute_rendezvous(Machine *m, Agent *agent, const Step *step)
 {
-  if (agent->waits != WAIT_NAMED && !check_registers(m, agent, step)) return true;
+  if (agent->waits != WAIT_NAMED && !product_untouched(m, agent, step)) return true;
   bool meets = ir_attribute(step->op, ATTR_EXCHANGE) || ir_meets(step->op);
   if (!meets || agent_mask(agent)->count <= 32) return true;
   if (agent->waits != WAIT_NAMED && !check_whole_warps(m, agent, step)) return true;
@@ -649,7 +559,7 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_COPY: execute_copy(m, agent, step); return true;
   case OP_PUT:
   case OP_GET: execute_transfer(m, agent, step); return true;
-  case OP_MMA: execute_mma(m, agent, step); return true;
+  case OP_MMA: product_start(m, agent, step); return true;
   case OP_COMMIT: execute_commit(m, agent, step); return true;
   case OP_WAIT_GROUP: return execute_wait_group(m, agent, step);
   case OP_SYNC:
@@ -677,14 +587,14 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_CLAIM: execute_claim(m, agent, step); return true;
   case OP_STORE_PARTIAL:
   case OP_ADD_PARTIAL:
-    if (!check_registers(m, agent, step)) return true;
+    if (!product_untouched(m, agent, step)) return true;
     (step->op->code == OP_STORE_PARTIAL ? partial_store : partial_add)(m, agent, step);
     return true;
   case OP_POST: partial_post(m, agent, step); return true;
   case OP_AWAIT_POSTS: partial_await(m, agent, step); return true;
   default: break;
   }
-  if (!check_registers(m, agent, step)) return true;
+  if (!product_untouched(m, agent, step)) return true;
   for (unsigned i = 0; i < step->n_places; i++) { /* any other op that names a shared tile reads it */
     Region region = region_of(m, agent, &step->places[i], agent->block);
     if (!memory_access(m, agent, step, &region, ACCESS_READ, HOW_THREADS, true)) return true;

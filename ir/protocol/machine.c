@@ -115,6 +115,7 @@ static void make_agents(Machine *m)
     agent->accumulates = arena_new_array(m->arena, unsigned, program->n_values + 1);
     agent->operand = arena_new_array(m->arena, unsigned, program->n_values + 1);
     agent->touched = arena_new_array(m->arena, unsigned, program->n_values + 1);
+    agent->touched_at = arena_new_array(m->arena, Tick, program->n_values + 1);
     agent->pending = g_array_new(FALSE, TRUE, sizeof(Pending));
     agent->clock[i] = 1;
   }

@@ -335,6 +335,26 @@ void memory_complete(Machine *m, Agent *agent, How how, unsigned group)
   }
 }
 
+void memory_promise(Machine *m, Agent *agent, unsigned block, unsigned component, Tick tick)
+{
+  for (unsigned i = 0; i < agent->pending->len;) {
+    const Pending *pending = &g_array_index(agent->pending, Pending, i);
+    if (pending->how != HOW_PRODUCT || pending->place / m->program->n_places != block) {
+      i++;
+      continue;
+    }
+    GArray *records = m->places[pending->place].records;
+    for (unsigned j = 0; j < records->len; j++) {
+      Record *record = &g_array_index(records, Record, j);
+      if (record->agent != agent->index || record->how != HOW_PRODUCT || !record->pending) continue;
+      record->pending = false;
+      record->component = component;
+      record->tick = tick;
+    }
+    g_array_remove_index_fast(agent->pending, i);
+  }
+}
+
 /* A TMA copy has landed: readers know when they have seen that phase of its barrier. */
 void memory_land(Machine *m, const Flight *flight, unsigned component, Tick tick)
 {

@@ -392,7 +392,7 @@ static bool compile_meeting(Program *program, Step *step, const IrOp *op)
   case OP_WAIT_GROUP:
     step->family = group_family(op);
     step->bytes = ir_attribute_int(op, ATTR_PENDING, 0);
-    step->flag = ir_attribute(op, ATTR_READ) != NULL;
+    step->flag = ir_attribute(op, ATTR_READ) != NULL || ir_attribute_is(op, ATTR_PEER, "all");
     if (ir_attribute(op, ATTR_BARRIER)) want_barrier(program, step, ir_attribute_value(op, ATTR_BARRIER));
     return true;
   case OP_SYNC:
@@ -455,6 +455,7 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     step->how = ir_is_asynchronous_product(op) ? HOW_PRODUCT : HOW_THREADS;
     step->span = ir_product_divided(op) ? ir_product_blocks(op) : 1;
     step->spread = ir_product_divided(op) == 1 ? 0 : step->n_places - 1;
+    step->led = ir_product_is_led(op) ? ir_product_blocks(op) : 0;
     return step->n_places || step->n_reads;
   case OP_REDUCE:
   case OP_SCAN:

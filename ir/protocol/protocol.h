@@ -6,6 +6,7 @@
  *   evaluate.c  scalars: dims, loop variables, which threads take a branch
  *   memory.c    who may read or write a tile: records of accesses ordered by vector clocks
  *   barrier.c   mbarriers, named barriers, the cluster's barrier, turns
+ *   products.c  products, what they touch and when they are done
  *   execute.c   what one step does
  *   machine.c   agents, schedules, deadlock, what must hold at exit
  *
@@ -132,11 +133,12 @@ typedef struct Step {
   unsigned across;  /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
   unsigned span;    /* blocks that take a product together and have an operand of it in parts; 0, 1: one */
   unsigned spread;  /* which of the places that operand is */
+  unsigned led;     /* blocks for which the first of them issues the product; 0: each its own */
   int64_t bytes;    /* of a copy */
   int64_t slots;    /* of the ring that a cursor walks */
   const IrOp *ring; /* that ring; NULL: barriers alone */
   bool walk;        /* a loop over tiles that the grid shares */
-  bool flag;        /* read, relaxed, peer all, first; a copy: towards shared memory */
+  bool flag;        /* read, relaxed, peer all (of a commit too), first; a copy: towards shared memory */
 } Step;
 
 typedef struct Role {
@@ -272,8 +274,9 @@ typedef struct Agent {
   unsigned committed[3], completed[3];   /* groups of copies, products, stores */
   unsigned read_groups;                  /* store groups whose sources are read */
   unsigned *accumulates, *operand,
-      *touched;    /* by value: product group; operation of the last ordinary access */
-  GArray *pending; /* Pending */
+      *touched;     /* by value: product group; operation of the last ordinary access */
+  Tick *touched_at; /* by value: its tick */
+  GArray *pending;  /* Pending */
   WaitKind waits;
   bool woken; /* what it waits for has happened */
   unsigned wait_object, wait_generation, wait_parity;
@@ -377,6 +380,9 @@ bool memory_access(Machine *m, Agent *agent, const Step *step, const Region *reg
                    bool record);
 void memory_complete(Machine *m, Agent *agent, How how, unsigned group);
 void memory_land(Machine *m, const Flight *flight, unsigned component, Tick tick);
+/* Products of this agent that read a block's memory and are in flight are done when that block's barrier, whose component this is,
+ * ends the phase of this tick: who has waited for that knows. */
+void memory_promise(Machine *m, Agent *agent, unsigned block, unsigned component, Tick tick);
 void memory_fence(Machine *m, Agent *agent);
 /* The agent steps on from a slot: what it has read there it may not read again until somebody fills it. */
 void memory_step(Machine *m, const Agent *agent, const IrOp *channel, unsigned slot);
@@ -396,6 +402,16 @@ void agent_release(Machine *m, Agent *agent, Tick *into);
 bool cluster_arrive(Machine *m, Agent *agent, const Step *step, bool relaxed);
 void cluster_complete(Machine *m);
 void remote_note(Machine *m, Agent *agent, const Step *step, unsigned block);
+
+/* products.c */
+/* Does a product in flight write a register tile that this step touches, or read one that it writes? Then false, and a fault. */
+bool product_untouched(Machine *m, Agent *agent, const Step *step);
+bool product_start(Machine *m, Agent *agent, const Step *step);
+/* A group that arrives at a block's barrier does so when it is done, which nobody may rely on before the phase has ended. Those
+ * who wait for products that another block has issued have none of their own in the group, and wait for it all the same. */
+bool product_commit(Machine *m, Agent *agent, const Step *step, unsigned block);
+/* The agent's groups of products whose arrivals ended phases of a barrier are done when it has waited for the phase. */
+void product_complete(Machine *m, Agent *agent, const Barrier *barrier);
 
 /* partials.c */
 bool program_has_partials(const Program *program);

@@ -87,6 +87,15 @@ static Mechanism two_beside(void)
   return row;
 }
 
+/* The same of two blocks below one another, of which the first issues the product for both. */
+static Mechanism two_led(void)
+{
+  Mechanism row = two_blocks();
+  row.name = "led";
+  row.issue = ISSUE_CLUSTER;
+  return row;
+}
+
 /* The rows of the GPU with the test's in front, which is best. */
 static Mechanism *rows_with(const Gpu *gpu, Mechanism row)
 {
@@ -275,6 +284,26 @@ static void test_blocks_beside_across(void **state)
   assert_has(staged, "A[%k, %row * 64 + cluster_rank() * 32]");
 }
 
+/* The other block says that its slots are full, and waits for the product's end at a barrier of its own, behind which it frees
+ * them for itself. */
+static void test_one_block_issues(void **state)
+{
+  (void)state;
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_led());
+  g_autofree char *clustered = clustered_text(),
+                  *text = staged_of(clustered, gpu, rows, "products: led, from shared memory");
+  assert_has(text, "tile @b: tile<bf16>[64, 64] in");
+  assert_has(text, "arrive @ab_peers[%read] by warp peer 0");
+  assert_has(text, "if cluster_rank() == 0 {\n          await @ab_peers[%read] parity %read.phase\n"
+                   "          mma %acc += @ab.a[%read] * @ab.b[%read] via led blocks 2\n"
+                   "          commit products barrier @products[0] by warp peer all\n        }\n"
+                   "        await @products[0] parity %phase\n");
+  assert_has(text, "arrive @ab.empty[%read] by warp\n");
+  assert_has(text, "full_bytes 16384 empty_arrivals 2");
+  assert_golden("led.ir", text);
+}
+
 /* One that reads either from a peer takes what the plan's clusters divide. */
 static void test_either_operand(void **state)
 {
@@ -374,6 +403,32 @@ static void test_checker_follows_peers_of_a(void **state)
     check_broken(text, gpu, rows, &faults[i]);
 }
 
+/* What the blocks owe each other where one issues for both. */
+static void test_checker_follows_leader(void **state)
+{
+  (void)state;
+  static const Broken faults[] = {
+      {"        if cluster_rank() == 0 {\n          await @ab_peers[%read] parity %read.phase\n",
+       "        if cluster_rank() == 1 {\n", "issues a product that the first of 2 blocks issues for all"},
+      {"          await @ab_peers[%read] parity %read.phase\n", "",
+       "adds to `%acc` of block 1, which may still use it"},
+      {"        arrive @ab_peers[%read] by warp peer 0\n", "", "deadlock"},
+      {"        await @ab.full[%read] parity %read.phase\n", "", "is known to have filled it"},
+      {"by warp peer all\n", "by warp\n", "deadlock"},
+      {"        await @products[0] parity %phase\n", "", "while a product of @consumer of block 0"},
+      {"        await @products[0] parity %phase\n",
+       "        if cluster_rank() == 0 {\n          await @products[0] parity %phase\n        }\n",
+       "overwrites @ab.a[0] of block 1 in iteration 3 while a product of @consumer of block 0"},
+      {"        arrive @ab.empty[%read] by warp\n", "", "deadlock"},
+      {"  cluster_wait\n", "", "before its initialisation is known"},
+  };
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_led());
+  g_autofree char *clustered = clustered_text(), *text = staged_of(clustered, gpu, rows, "products: led");
+  for (unsigned i = 0; i < G_N_ELEMENTS(faults); i++)
+    check_broken(text, gpu, rows, &faults[i]);
+}
+
 /* Operands lie where the text says, and that is where the mechanism reads them. */
 static void test_verifier_knows_places(void **state)
 {
@@ -461,6 +516,24 @@ static void test_blocks_beside_refused(void **state)
   }
 }
 
+/* The back end of a GPU that has such products says how they are written: until there is one they end by name. */
+static void test_no_lowering(void **state)
+{
+  (void)state;
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  const Mechanism tried[] = {pair, two_blocks(), two_led()};
+  for (unsigned i = 0; i < G_N_ELEMENTS(tried); i++) {
+    g_autofree Mechanism *rows = rows_with(gpu, tried[i]);
+    g_autofree char *text = i ? clustered_text() : g_strdup(tile_text);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(IrModule) module = read_text(text);
+    assert_false(run_to(module, gpu, rows, "lower", NULL, &error));
+    g_autofree char *message = error_to_text(error, false);
+    assert_has(message, "have no lowering");
+    assert_int_equal(error->code, ERROR_UNSUPPORTED);
+  }
+}
+
 /* What the row says is honoured like what a description says. */
 static void test_refusals(void **state)
 {
@@ -527,6 +600,9 @@ int main(void)
                                      cmocka_unit_test(test_blocks_beside_divide_a),
                                      cmocka_unit_test(test_blocks_beside_across),
                                      cmocka_unit_test(test_either_operand),
+                                     cmocka_unit_test(test_no_lowering),
+                                     cmocka_unit_test(test_one_block_issues),
+                                     cmocka_unit_test(test_checker_follows_leader),
                                      cmocka_unit_test(test_blocks_beside_refused),
                                      cmocka_unit_test(test_checker_follows_peers_of_a),
                                      cmocka_unit_test(test_checker_knows_it),

@@ -21,6 +21,7 @@
 #include "ir/pass.h"
 #include "ir/passes/divide_operands.h"
 #include "ir/passes/fills.h"
+#include "ir/passes/place_slots.h"
 #include "ir/passes/slot_operands.h"
 #include "ir/passes/value_loads.h"
 #include "ir/resources.h"
@@ -158,16 +159,17 @@ static unsigned brought_extent(const Choice *choice, const Operand *operand, con
   return operand->parts && (int)operand->divided == dim ? extent / operand->parts : extent;
 }
 
-/* Rows of a part are as wide as the swizzle of the tile, and whole groups of the 8 after which it repeats. */
+/* Rows of the pieces are multiples of a swizzle, which the tile then has (place_slots), and whole groups of the 8 after which it
+ * repeats. */
 static bool part_fits_swizzle(const Choice *choice, const Operand *operand, const IrOp *fill,
                               unsigned swizzles)
 {
   NumberType element = operand->tensor->element;
-  unsigned inner = (unsigned)operand->inner;
-  unsigned width = (unsigned)number_bytes_of(element, filled_extent(choice, fill, operand->inner)),
-           whole = (unsigned)number_bytes_of(element, tile_extent(operand->slot, inner)),
-           rows = filled_extent(choice, fill, 1 - operand->inner);
-  if (width != whole && width % MAX(1, swizzle_widest(swizzles, whole))) return false;
+  unsigned inner = (unsigned)operand->inner, run = tile_extent(operand->slot, inner);
+  unsigned rows = filled_extent(choice, fill, 1 - operand->inner);
+  for (unsigned i = 0; i < operand->n; i++)
+    run = slot_run(choice->kernel, operand->fill[i], inner, run);
+  if (!swizzle_widest(swizzles, (unsigned)number_bytes_of(element, run))) return false;
   return rows == tile_extent(operand->slot, 1 - inner) || rows % SWIZZLE_ROWS == 0;
 }
 

@@ -26,6 +26,39 @@ typedef enum {
   READ_VALUES,  /* by arithmetic alone */
 } SlotReader;
 
+static unsigned common(unsigned a, unsigned b)
+{
+  while (b) {
+    unsigned rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+unsigned slot_run(const IrFunction *kernel, const IrOp *fill, unsigned inner, unsigned run)
+{
+  const IrExpr *filled = fill->operands[0];
+  IrType piece = ir_expr_type(kernel, filled);
+  int64_t low;
+  run = common(run, (unsigned)ir_tile_extent(&piece, inner));
+  const IrExpr *range = filled->kind == EXPR_INDEX && inner + 1 < filled->n ? filled->items[inner + 1] : NULL;
+  bool begins = range && range->kind == EXPR_RANGE && ir_expr_is_int(range->items[0], &low);
+  return begins ? common(run, (unsigned)low) : run;
+}
+
+/* Elements of a row that all pieces which an engine brings are multiples of. */
+static unsigned engine_run(const Slots *slots, const IrOp *slot, unsigned inner, unsigned run)
+{
+  for (unsigned i = 0; i < slots->ops->len; i++) {
+    const IrOp *fill = slots->ops->pdata[i];
+    if (fill->code == OP_FILL && ir_is_engine_copy(fill) &&
+        ir_slot_of(slots->kernel, fill->operands[0], NULL) == slot)
+      run = slot_run(slots->kernel, fill, inner, run);
+  }
+  return run;
+}
+
 /* Rows that are read element by element are padded instead of swizzled: the next row starts behind the banks
  * of the elements that are read together. */
 static void place_slot(Slots *slots, IrOp *slot, unsigned inner, SlotReader reader, unsigned swizzles)
@@ -36,6 +69,7 @@ static void place_slot(Slots *slots, IrOp *slot, unsigned inner, SlotReader read
   NumberType element = slot->declared->element;
   /* a warpgroup's rows are whole panels */
   unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
+  wide = engine_run(slots, slot, inner, wide);
   bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS || reader == READ_OPERAND;
   unsigned swizzle = swizzled ? swizzle_widest(swizzles, (unsigned)number_bytes_of(element, wide)) : 0;
   unsigned pad = reader == READ_COLUMNS ? number_elements(element, 16) : reader == READ_FRAGMENTS ? 8 : 0;

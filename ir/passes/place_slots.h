@@ -2,5 +2,8 @@
 #pragma once
 #include "ir/ir.h"
 
+/* Elements along the slot's dimension `inner` of which `run` is a multiple, and where a fill's piece of the slot begins and ends: a
+ * swizzle of a piece that an engine brings is no wider. */
+unsigned slot_run(const IrFunction *kernel, const IrOp *fill, unsigned inner, unsigned run);
 /* `ops`: IrOp*, all of the kernel, mechanisms chosen. Gives each tile that is filled its layout in shared memory. */
 void place_slots(IrFunction *kernel, const GPtrArray *ops);

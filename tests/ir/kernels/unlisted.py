@@ -393,7 +393,7 @@ def pieces(M, N, K):
     for first in range(0, M, 64):
         here = range(first, first + 64)
         left += [A[m] if m < M else [0] * K for m in here]
-        left += [flat([C[half][m][k:k + 64] for k in range(0, H, 64) for half in (0, 1)]) if m < M else [0] * K for m in here]
+        left += [flat([C[half][m][k:k + 32] for k in range(0, H, 32) for half in (0, 1)]) if m < M else [0] * K for m in here]
     tensors = {"A": a, "C": c, "B": b, "D": empty("f32", R, N)}
     return Case("pieces", [M, N, K, H, R], 2, tensors, ["D"], {"D": flat(times(left, B))})
 
@@ -617,7 +617,7 @@ def roles():
             unlike_blocks(150, 36, 168, [5, 0, 9]),
             places(2, 100, 72, 40, [(0, 0, 0), (1, 1, 1), (0, 0, 2), (2, 0, 0), (1, 2, 0), (5, 3, 9)]), picked_rows(5, 520, [3, 9, 0, 5]),
             three_takes(65, 40, 136), gated(130, 34, 200, [1, 0, 1, 1]), left_inside(65, 40, 72, [0, 0, 0, 1, 0]), spans([3, 3, 70], [64, 128, 0], 40, 136),
-            pieces(70, 36, 384), pieces(1, 4, 128), gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130), at_hand(65, 66, 328), ended([3, 0, 70], 66, 70)]
+            pieces(70, 36, 192), pieces(1, 4, 64), gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130), at_hand(65, 66, 328), ended([3, 0, 70], 66, 70)]
 
 
 def cases():

@@ -158,12 +158,12 @@ static bool meets_without_copies(IrOp *loop)
 }
 
 /* Copies in front of a loop whose barriers they have to have come before: as the tile of rows that a loop reads in each
- * iteration, beside tiles that threads load and store. */
-static void wait_before_loop(Waits *waits, IrOp *loop)
+ * iteration, beside tiles that threads load and store. closed: their group is. */
+static void wait_before_loop(Waits *waits, IrOp *loop, bool closed)
 {
   IrBuilder builder = ir_builder_before(loop);
   builder.mark = loop->mark;
-  emit_group(waits, &builder, OP_COMMIT, "copies", 0);
+  if (!closed) emit_group(waits, &builder, OP_COMMIT, "copies", 0);
   emit_group(waits, &builder, OP_WAIT_GROUP, "copies", 0);
 }
 
@@ -177,18 +177,20 @@ static void wait_copies(Waits *waits, IrRegion *region)
   unsigned each = 1; /* of them of one slot: more than one where other copies stand between async ones */
   bool draining = false, meet = copies_meet(region), open = false;
   for (IrOp *op = region->first; op; op = op->next) {
-    open |= !meet && ir_is_grouped_copy(op);
+    open |= ir_is_grouped_copy(op);
     if (op->code == OP_SYNC && draining) {
       wait_before_sync(waits, op, 0);
       draining = false;
+      open &= !meet;
     } else if (op->code == OP_SYNC && ahead) {
       wait_before_sync(waits, op, MAX(0, ahead - each));
     }
     draining |= meet && commit_here(waits, op);
     if (op->code != OP_FOR) continue;
     if (open && meets_without_copies(op)) {
-      wait_before_loop(waits, op);
+      wait_before_loop(waits, op, meet);
       open = false;
+      draining &= !meet;
     }
     IrRegion *body = op->regions[0];
     if (body->first && body->first->code != OP_SYNC && copies_meet(body)) continue; /* seen to by itself */

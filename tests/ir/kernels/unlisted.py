@@ -20,8 +20,12 @@ def drawn_halves(n):
     return [struct.unpack("<H", struct.pack("<e", random.gauss(0, 0.5)))[0] for _ in range(n)]
 
 
+def half(bits):
+    return struct.unpack("<e", struct.pack("<H", bits))[0]
+
+
 def halves(bits):
-    return [struct.unpack("<e", struct.pack("<H", b))[0] for b in bits]
+    return [half(b) for b in bits]
 
 
 def rows(values, n):
@@ -58,6 +62,7 @@ def tiles(*extents):
 
 class Case:
     """A kernel's tensors, by the names of the text: (type, shape, values), and `out` those it writes."""
+    texts, gpus = HERE / "unlisted", ("h100", "a100")
 
     def __init__(self, name, dims, blocks, tensors, out, wanted, allowed=2 ** -7):
         self.name, self.dims, self.blocks, self.tensors, self.out = name, dims, blocks, tensors, out
@@ -66,7 +71,7 @@ class Case:
 
     def run(self, adlgen, gpu):
         with tempfile.TemporaryDirectory() as folder:
-            path = HERE / "unlisted" / f"{self.name}.tile.ir"
+            path = self.texts / f"{self.name}.tile.ir"
             kernel = Kernel(adlgen, path, self.name, gpu, [], folder, 4, "allocate_resources")
             buffers = {name: (kind, values) for name, (kind, shape, values) in self.tensors.items()}
             maps = {}
@@ -75,6 +80,8 @@ class Case:
                 maps[name] = (self.tensors[tensor][1][::-1], box, swizzle)
                 if tensor in self.maps:
                     maps[name] = {**self.maps[tensor], "box": box, "swizzle": swizzle}
+            if {"buffer": "arg_walk_counter"} in kernel.template["args"]: # of blocks that take the next tile when they are free
+                buffers["walk_counter"] = ("s32", [0])
             cluster = kernel.template.get("cluster", [1])[0]
             found = kernel.run(self.blocks * cluster, kernel.shared, buffers, self.dims, maps, *self.out)
         for name, values in zip(self.out, found if len(self.out) > 1 else [found]):
@@ -83,7 +90,7 @@ class Case:
     def compare(self, gpu, name, values):
         kind, wanted = self.tensors[name][0], self.wanted[name]
         for i, (value, want) in enumerate(zip(values, wanted)):
-            got = number(value) if kind == "bf16" else value
+            got = {"bf16": number, "f16": half}.get(kind, float)(value)
             if want is None:
                 if value != NEVER:
                     sys.exit(f"{gpu}: {self.name}: {name}[{i}] was written")
@@ -626,14 +633,22 @@ def cases():
             taps(67, 72, 40), scales(65, 33, 80), joined(200, 136, 208, 80), joined(33, 129, 336, 16), joined(129, 40, 16, 272)]
 
 
-def main():
-    random.seed(7)
-    wanted = sys.argv[2:]
-    for case in roles() if wanted == ["roles"] else cases() if not wanted else roles() + cases():
-        for gpu in ("h100", "a100"):
-            if wanted in ([], ["roles"]) or case.name in wanted:
+def run(cases, wanted=()):
+    for case in cases:
+        for gpu in case.gpus:
+            if not wanted or case.name in wanted:
                 case.run(sys.argv[1], gpu)
                 print(f"{gpu}: {case.name}: right")
 
 
-main()
+def main():
+    random.seed(7)
+    wanted = sys.argv[2:]
+    if wanted and wanted != ["roles"]:
+        run(roles() + cases(), wanted)
+    else:
+        run(roles() if wanted else cases())
+
+
+if __name__ == "__main__":
+    main()

@@ -115,6 +115,12 @@ static bool depends_on(Fuser *fuser, Group *group, const Group *target)
   return search.found;
 }
 
+bool fuser_waits_for(Fuser *fuser, Group *group, const Group *other)
+{
+  fuser->search++;
+  return depends_on(fuser, group, other);
+}
+
 bool fuser_is_acyclic(Fuser *fuser, const GraphNode *node, const Group *group, const Group *absorbed)
 {
   fuser->search++;

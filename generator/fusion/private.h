@@ -177,6 +177,8 @@ void fuser_visit_sources(Fuser *fuser, Group *group, void (*visit)(Fuser *, Grou
 /* The group has new nodes: it, and what depends on it, rises above what it reads. Should groups wait for each
  * other, they stop at a level that no others reach. */
 void fuser_settle_levels(Fuser *fuser, Group *group);
+/* The group reads what the other one computes, itself or by way of groups between. */
+bool fuser_waits_for(Fuser *fuser, Group *group, const Group *other);
 /* Joining `node` to `group` closes no cycle: none of its other producers' groups depends on the group. */
 bool fuser_is_acyclic(Fuser *fuser, const GraphNode *node, const Group *group, const Group *absorbed);
 /* Shape over which a group's elementwise nodes work. */

@@ -86,9 +86,8 @@ static bool find_before(Summing *at)
     if (!reads_rows(at, node, &shared)) return false;
     if (node != at->sums->anchor) g_ptr_array_add(at->before, node);
   }
-  for (unsigned i = 0; i < at->rows->nodes->len; i++) /* none of the rows' nodes waits for the sum */
-    if (!fuser_is_acyclic(at->fuser, at->rows->nodes->pdata[i], at->sums, at->rows)) return false;
-  return shared && at->rows->nodes->len + at->before->len + 1 < at->fuser->max_steps;
+  return shared && at->rows->nodes->len + at->before->len + 1 < at->fuser->max_steps &&
+         !fuser_waits_for(at->fuser, at->rows, at->sums);
 }
 
 static GraphTensor *new_parts(Summing *at)
@@ -140,6 +139,7 @@ static bool take_sum(Summing *at)
   anchor->inputs[0] = parts;
   anchor->axes = 1;
   fuser_index(fuser);
+  fuser_settle_levels(fuser, at->rows);
   fuser_note(fuser,
              "sums of `%s` over each %d rows are kept where %s computes these, a row kernel adds them up",
              source->name, SUMMED_ROWS, at->rows->anchor->op->name);

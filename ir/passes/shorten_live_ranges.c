@@ -13,7 +13,8 @@
  * hides memory latency. (A tensor may be updated in place, element by element: each chain reads its element before it writes it.)
  * Everything still pending goes in front of an operation that synchronises, writes a variable or owns
  * regions, so no value is read after it changed: chain by chain too, each up to a value that nothing else
- * there needs (what is put into shared memory behind a barrier, say). */
+ * there needs (what is put into shared memory behind a barrier, say). In front of the wait for the kernel before
+ * this one, results are computed while that one ends; of a kernel that keeps too many alive so only what is loaded stays there. */
 #include "ir/facts.h"
 #include "ir/liveness.h"
 #include "ir/pass.h"
@@ -233,8 +234,22 @@ static void place_all(Stretch *stretch, IrRegion *region, IrOp *before)
   g_ptr_array_set_size(stretch->order, 0);
 }
 
-/* `group`: stores whose chains are in flight together. */
-static void reorder(IrRegion *region, Ops ops, unsigned group)
+/* Loads in front of a wall that only memory makes one; what is computed from them waits on. */
+static void place_pending_loads(Stretch *stretch, IrOp *before)
+{
+  for (unsigned i = 0; i < stretch->order->len; i++) {
+    IrOp *op = stretch->order->pdata[i];
+    if (op->code == OP_LOAD_GLOBAL && stretch->ops.states[op_id(op)] != PLACED)
+      place_before(stretch, op, before);
+  }
+}
+
+typedef struct {
+  unsigned group; /* stores whose chains are in flight together */
+  bool lean; /* nothing is computed in front of a wait for another kernel that only what is behind it needs */
+} Order;
+
+static void reorder(IrRegion *region, Ops ops, const Order *wanted)
 {
   g_autoptr(GPtrArray) order = g_ptr_array_new();
   g_autoptr(GPtrArray) stores = g_ptr_array_new();
@@ -247,25 +262,27 @@ static void reorder(IrRegion *region, Ops ops, unsigned group)
     }
     bool store = op->code == OP_STORE_GLOBAL || op->code == OP_STORE_SHARED;
     if (store) g_ptr_array_add(stores, op);
-    if (!store || stores->len == group) place_group(&stretch);
-    if (is_wall(op))
+    if (!store || stores->len == wanted->group) place_group(&stretch);
+    if (wanted->lean && op->code == OP_DEPENDENT_WAIT)
+      place_pending_loads(&stretch, op);
+    else if (is_wall(op))
       place_all(&stretch, region, op);
     else if (!store)
       place_operands(&stretch, op, op);
     for (unsigned i = 0; i < op->n_regions; i++) /* a wall: nothing waits */
-      reorder(op->regions[i], ops, group);
+      reorder(op->regions[i], ops, wanted);
   }
   place_group(&stretch);
   /* Nothing reads what is left here, but it may read what was moved. */
   place_all(&stretch, region, NULL);
 }
 
-static void reorder_all(IrFunction *kernel, unsigned group)
+static void reorder_all(IrFunction *kernel, Order wanted)
 {
   unsigned n = ir_give_ids(kernel);
   g_autofree unsigned char *states = g_new0(unsigned char, n);
   g_autofree unsigned *indices = g_new0(unsigned, n);
-  reorder(kernel->body, (Ops){states, indices}, group);
+  reorder(kernel->body, (Ops){states, indices}, &wanted);
 }
 
 /* Does a kernel that asks for blocks on an SM keep more alive than so many blocks leave each thread? */
@@ -285,8 +302,9 @@ bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GE
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
   unsigned group = context->gpu->model->stores_a_group;
-  reorder_all(kernel, group);
+  reorder_all(kernel, (Order){group, false});
   while (group > 1 && is_too_wide(kernel, context->gpu))
-    reorder_all(kernel, group /= 2);
+    reorder_all(kernel, (Order){group /= 2, false});
+  if (is_too_wide(kernel, context->gpu)) reorder_all(kernel, (Order){group, true});
   return true;
 }

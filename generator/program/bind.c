@@ -67,6 +67,8 @@ static const char *refuse_node(const Binding *binding, const ProgramNode *node)
   switch (node->kind) {
   case NODE_READ:
   case NODE_WRITE:
+    if (node->kind == NODE_WRITE && node->combines && !binding->combines)
+      return "parts of its values are combined";
     if (node->access.outside != OUTSIDE_NEVER &&
         !(binding->cuts && node->kind == NODE_WRITE && node->access.outside == OUTSIDE_SKIP))
       return "indices leave a tensor";
@@ -121,6 +123,7 @@ bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
                        .column = binding->column,
                        .scatters = binding->scatters,
                        .scans = binding->scans,
+                       .combines = binding->combines,
                        .blocks = binding->blocks,
                        .cuts = binding->cuts};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)

@@ -17,6 +17,7 @@ typedef struct Binding {
   bool groups;      /* rows of groups are counted from where each begins, as many as are loaded: the same */
   bool scatters;    /* it writes at any index, too: the same */
   bool scans;       /* the family scans: set before bind_open() */
+  bool combines;    /* values that meet in one element of a result may be combined there: the same */
   bool blocks;      /* it reads scales of blocks, by an axis divided by a number: set before bind_open() */
   uint32_t walked;  /* axes that a point's thread walks along, which are no dims: set behind bind_open() */
   bool cuts;        /* it stores what lies inside of a tensor: the same */

@@ -39,11 +39,6 @@ static bool bind(Binding *binding)
   if (!bind_lists(binding) || !bind_points(binding, &points)) return false;
   binding->fused->binding = points;
   if (!bind_space(binding, &space, axes, program->n_axes)) return false;
-  for (unsigned i = 0; i < binding->fused->n_outputs; i++)
-    if (binding->fused->outputs[i].reduced) {
-      binding->why = "parts of its values are combined";
-      return false;
-    }
   walk_along_memory(binding->fused, &space);
   if (!space_merge(program->arena, &space, 0, space.rank)) space_insert(program->arena, &space, 0);
   bind_take_space(binding, &space);

@@ -620,7 +620,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_gemm(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {.blocks = true};
+  Binding binding = {.combines = true, .blocks = true};
   fused->program = program = reads_apart(program);
   binding.groups = true;
   bool ok = bind_open(&binding, program, fused) && bind(&binding);

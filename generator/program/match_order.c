@@ -53,6 +53,7 @@ static bool take_nodes(Match *at)
     const ProgramNode *from = node_of(at, &node->operands[0]);
     if (!from || from->kind == NODE_READ || from->kind == NODE_INDEX)
       return refuse(at, "something else is written, too");
+    if (node->combines) return refuse(at, "parts of its values are combined");
     OrderResult result = from->reduction == REDUCTION_PLACES      ? ORDER_PLACES
                          : from->reduction == REDUCTION_ENDS_OF   ? ORDER_ENDS
                          : from->reduction == REDUCTION_SOURCE_OF ? ORDER_SOURCES

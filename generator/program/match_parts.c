@@ -105,7 +105,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_parts(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {0};
+  Binding binding = {.combines = true};
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.near ? binding.why : NULL; /* few programs say that they are parts */
   bind_close(&binding);

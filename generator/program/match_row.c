@@ -297,7 +297,8 @@ static bool bind(RowProgram *rows)
 
 FamilyMatch match_row(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {.points = true, .column = program_place_along(program, columns_of(program))};
+  Binding binding = {
+      .points = true, .combines = true, .column = program_place_along(program, columns_of(program))};
   RowProgram rows = {.binding = &binding, .program = program};
   bool ok = bind_open(&binding, program, fused);
   if (ok) {

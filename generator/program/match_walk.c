@@ -148,11 +148,6 @@ static bool bind(Binding *binding)
     if (!(binding->walked >> i & 1)) axes[n++] = (int)i;
   Space space;
   if (!bind_space(binding, &space, axes, n)) return false;
-  for (unsigned i = 0; i < binding->fused->n_outputs; i++)
-    if (binding->fused->outputs[i].reduced) {
-      binding->why = "parts of its values are combined";
-      return false;
-    }
   if (!space_merge(program->arena, &space, 0, space.rank)) space_insert(program->arena, &space, 0);
   bind_take_space(binding, &space);
   bind_point_dims(binding, &space, points);

@@ -82,6 +82,8 @@ static const struct {
     {"attention_heads attention_many_heads", 1, 64, false},
     {"attention_rows", 128, 65536, false},
     {"attention_narrow attention_wide", 8, 256, false},
+    {"attention_three_over attention_three_wide attention_even_wide", 8, 256, false},
+    {"attention_claims_narrow attention_claims_over attention_claims_wide", 8, 256, false},
     {"attention_parts", 2, 256, false},
     {"attention_part_keys", 16, 65536, false},
     {"sums_blocks short_blocks", 1, 32, false},

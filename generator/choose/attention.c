@@ -342,8 +342,16 @@ static const Symbolic *has_pairs(const Problem *problem)
   return symbolic_binary(arena, SYMBOLIC_OR, even, many);
 }
 
-#define TALL_ROWS  192 /* of the highest tile */
 #define HUNDREDTHS 100
+
+/* Rows of the tile that is tried first where blocks find about the same work. */
+static int64_t even_rows(const Problem *problem)
+{
+  Candidate first;
+  g_autofree int64_t *values = fact_values(problem, RANGE_EVEN);
+  const Trial trial = {.template_name = template_of(problem, RANGE_EVEN), .facts = values};
+  return trial_winner(problem, &trial, &first) ? candidate_int(&first, "rows") : 0;
+}
 
 /* Rows of all rounds in which the SMs compute tiles of so many rows. */
 static const Symbolic *rows_of_rounds(const Problem *problem, int64_t rows)
@@ -364,22 +372,20 @@ static const Symbolic *has_rounds(const Problem *problem)
 {
   Arena *arena = problem->arena;
   int64_t slower = (int64_t)lrint(problem->gpu->model->attention_short * HUNDREDTHS);
-  const Symbolic *tall = symbolic_mul(arena, rows_of_rounds(problem, TALL_ROWS),
+  const Symbolic *tall = symbolic_mul(arena, rows_of_rounds(problem, even_rows(problem)),
                                       symbolic_constant(arena, HUNDREDTHS)),
                  *low = symbolic_mul(arena, rows_of_rounds(problem, 2 * ATTENTION_FEW_ROWS),
                                      symbolic_constant(arena, slower));
   return symbolic_binary(arena, SYMBOLIC_LT, low, tall);
 }
 
-/* Tiles of TALL_ROWS are taken else. */
+/* Higher tiles are taken else. */
 static bool may_round(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
-  const Gpu *gpu = problem->gpu;
-  int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
-  return gpu_product(gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32) &&
-         !attention->pages.rows && !attention->sequences.packed && depth <= gpu->model->attention_narrow &&
-         attention_scored(problem) < 2;
+  return gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32) &&
+         !attention->pages.rows && !attention->sequences.packed &&
+         even_rows(problem) > 2 * ATTENTION_FEW_ROWS;
 }
 
 /* Sequences of few rows each, on average. */

@@ -162,8 +162,10 @@ static int64_t looked_at(const FusedOperator *op)
 {
   const Elementwise *points = elementwise_of(op);
   int64_t most = 1;
-  for (unsigned i = 0; elementwise_is_upright(op) && i < points->n_walks; i++)
-    most = MAX(most, looked_by(op, &points->walks[i]));
+  for (unsigned i = 0; elementwise_is_upright(op) && i < points->n_walks; i++) {
+    int64_t looked = looked_by(op, &points->walks[i]);
+    if (looked <= ELEMENTWISE_UNROLLED) most = MAX(most, looked);
+  }
   return most;
 }
 

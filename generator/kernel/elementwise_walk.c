@@ -3,9 +3,6 @@
 #include "generator/kernel/elementwise.h"
 #include <string.h>
 
-/* Elements that a thread loads in steps which are written out: in flight together they hide what one alone would wait for,
- * and windows of 3 x 3 have no loop. Each takes a register or two: more than 80 spilled (4 x 4 of eight). */
-#define UNROLLED_LOADS 80
 /* Steps that are written out of a loop whose length is loaded, for the same: those behind a point's last load nothing. */
 #define UNROLLED_STEPS 4
 
@@ -219,8 +216,8 @@ static void open_loop(Loop *loop, unsigned axis, int64_t *unrolled)
   ElementPoint *place = scope->data;
   int64_t steps;
   IrExpr *index, *extent = kernel_dim(scope->build, loop->program->axes[axis].extent, "extent", NUMBER_S32);
-  bool unroll =
-      ir_expr_is_int(extent, &steps) && steps > 0 && steps * *unrolled * place->vector <= UNROLLED_LOADS;
+  bool unroll = ir_expr_is_int(extent, &steps) && steps > 0 &&
+                steps * *unrolled * place->vector <= ELEMENTWISE_UNROLLED;
   if (unroll) *unrolled *= steps;
   go_into(scope, add_loop(scope, extent, 1, unroll, &index));
   walk_along(scope, axis, index);

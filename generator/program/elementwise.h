@@ -19,6 +19,10 @@ typedef struct ElementPlace {
   double fill;
 } ElementPlace;
 
+/* Elements that a thread loads in steps which are written out: in flight together they hide what one alone would wait for,
+ * and windows of 3 x 3 have no loop. Each takes a register or two: more than 80 spilled (4 x 4 of eight). */
+#define ELEMENTWISE_UNROLLED 80
+
 /* A reduction that a point's thread walks through. */
 typedef struct ElementWalk {
   ProgramReduction reduction;

@@ -80,9 +80,9 @@ hint: whose fitted constants hold; known: h100, sm_80, sm_89, sm_90a
 $ adlgen gpus show a100 | grep -A4 '^cost model'
 cost model sm_80, from <embedded>/adl/model/sm_80.yaml
   a guess: kernels of these instruction families were timed on an H100 SXM, not on a GPU of this compute capability
-constant                 value  unit            run                                        follows                                                                                                  meaning
-least_step                 180  cycles          suite-a 2026-11-21 (a guess here)          warpgroup_mma.issue, warpgroup_mma.tail, mbarrier.latency, latency.barrier_arrive, latency.barrier_wait  a step of 128 bytes of k at least: barrier, MMAs behind one another, release
-copy_latency              2200  cycles          a guess                                    tma.issue, tma.latency, latency.global_load                                                              from a copy's issue to its mbarrier, with all SMs copying from DRAM
+constant                    value  unit            run                                        follows                                                                                                  meaning
+least_step                    180  cycles          suite-a 2026-11-21 (a guess here)          warpgroup_mma.issue, warpgroup_mma.tail, mbarrier.latency, latency.barrier_arrive, latency.barrier_wait  a step of 128 bytes of k at least: barrier, MMAs behind one another, release
+copy_latency                 2200  cycles          a guess                                    tma.issue, tma.latency, latency.global_load                                                              from a copy's issue to its mbarrier, with all SMs copying from DRAM
 
 $ adlgen gpus show h100 | grep -A1 '^cost model'
 cost model h100, from <embedded>/adl/model/h100.yaml
@@ -91,9 +91,9 @@ cost model h100, from <embedded>/adl/model/h100.yaml
 $ printf 'adl: 1\nname: slower\nextends: h100\nmodel: ./model.yaml\n' >slower.yaml; printf 'adl: 1\nmodel: mine\nextends: h100\nguess: "a test"\nruns:\n  today: {date: 2026-11-22, source: "a test"}\nconstants:\n  fill: {value: 3000 cycles, run: today}\n  turn: {value: 1 cycles}\n' >model.yaml; adlgen gpus show slower.yaml | grep -E '^(cost model|  a guess|fill |turn |combine )'
 cost model mine, from model.yaml
   a guess: a test
-fill                      3000  cycles          today 2026-11-22                           latency.global_load, latency.block_barrier                                                               launch of a block, barriers, the first slots
-turn                         1  cycles          a guess                                    warpgroup_mma.tail, latency.barrier_wait, latency.shared_store, matrix_store.latency                     between the last product of a tile and the first of the next
-combine                   1536  cycles          shares 2026-11-23 (a guess here)           latency.peer_load, latency.cluster_barrier, cluster.latency                                              for a cluster to meet and add up a tile
+fill                         3000  cycles          today 2026-11-22                           latency.global_load, latency.block_barrier                                                               launch of a block, barriers, the first slots
+turn                            1  cycles          a guess                                    warpgroup_mma.tail, latency.barrier_wait, latency.shared_store, matrix_store.latency                     between the last product of a tile and the first of the next
+combine                      1536  cycles          shares 2026-11-23 (a guess here)           latency.peer_load, latency.cluster_barrier, cluster.latency                                              for a cluster to meet and add up a tile
 
 $ adlgen gpus show slower.yaml --json | python3 -c 'import json, sys; print([c["value"] for c in json.load(sys.stdin)["model"]["constants"] if c["name"] in ("fill", "turn")])'
 [3000.0, 1.0]
@@ -119,6 +119,6 @@ limits.blocks_per_sm                             32  blocks       drives
 chip.power                                      400  W            documentation
 
 $ printf 'adl: 1\nmodel: follows\nextends: h100\nguess: "a test"\nconstants:\n  fill: {value: 1500 cycles, grows_with: {latency.global_load: 500 cycles, latency.block_barrier: 20 cycles}}\n  all_copy: {value: 70 B/clk/SM, grows_with: {tma.throughput: 88 B/clk/SM}}\n  sums_load: {value: 5 cycles, shrinks_with: {throughput.l1: 100 B/clk/SM, throughput.shared: 50 B/clk/SM}}\n' >follows.yaml; printf 'adl: 1\nname: far\nextends: h100\nsource: "a test"\nmodel: ./follows.yaml\nlatency: {global_load: 1020 cycles, block_barrier: unknown}\nthroughput: {l1: 50 B/clk/SM, shared: 100 B/clk/SM}\nfamilies: {tma: {throughput: 44 B/clk/SM}}\n' >far.yaml; adlgen gpus show far.yaml | grep -E '^(fill|all_copy|sums_load) ' | cut -c1-120
-all_copy                       35  B/clk/SM        a guess                                    tma.throughput            
-fill                         3000  cycles          a guess                                    latency.global_load, laten
-sums_load                       5  cycles          a guess                                    1/throughput.l1, 1/through
+all_copy                          35  B/clk/SM        a guess                                    tma.throughput         
+fill                            3000  cycles          a guess                                    latency.global_load, la
+sums_load                          5  cycles          a guess                                    1/throughput.l1, 1/thro

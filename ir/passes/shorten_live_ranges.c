@@ -10,7 +10,8 @@
  * themselves, depth first (the order of Sethi and Ullman, "The generation of optimal code for arithmetic
  * expressions", 1970, without its register counts). Global loads move too, but in groups: those that the next
  * `stores_a_group` stores (of the cost model) need are issued together, for their number in flight is what
- * hides memory latency. (A tensor may be updated in place, element by element: each chain reads its element before it writes it.)
+ * hides memory latency; fewer where threads have few registers, down to those of one store, which are issued in front of the one before
+ * it where that takes all registers. (A tensor may be updated in place, element by element: each chain reads its element before it writes it.)
  * Everything still pending goes in front of an operation that synchronises, writes a variable or owns
  * regions, so no value is read after it changed: chain by chain too, each up to a value that nothing else
  * there needs (what is put into shared memory behind a barrier, say). In front of the wait for the kernel before
@@ -35,6 +36,8 @@ typedef struct {
   Ops ops;
   GPtrArray *order;  /* IrOp* that wait, oldest first; emitted ones stay in the array */
   GPtrArray *stores; /* of the group being gathered */
+  GPtrArray *before; /* of the group in front of it, where that is not computed yet */
+  bool ahead;        /* it is not until this one's loads have been issued */
 } Stretch;
 
 static bool is_movable(const IrOp *op)
@@ -106,13 +109,33 @@ static void place_loads(Stretch *stretch, const IrOp *op, IrOp *before)
     if (op->attributes[i].value) place_loads_of(stretch, op->attributes[i].value, before);
 }
 
+static void place_chains(Stretch *stretch, GPtrArray *stores)
+{
+  for (unsigned i = 0; i < stores->len; i++)
+    place_operands(stretch, stores->pdata[i], stores->pdata[i]);
+  g_ptr_array_set_size(stores, 0);
+}
+
 static void place_group(Stretch *stretch)
 {
-  for (unsigned i = 0; i < stretch->stores->len; i++)
-    place_loads(stretch, stretch->stores->pdata[i], stretch->stores->pdata[0]);
-  for (unsigned i = 0; i < stretch->stores->len; i++)
-    place_operands(stretch, stretch->stores->pdata[i], stretch->stores->pdata[i]);
-  g_ptr_array_set_size(stretch->stores, 0);
+  GPtrArray *stores = stretch->stores, *before = stretch->before;
+  for (unsigned i = 0; i < stores->len; i++)
+    place_loads(stretch, stores->pdata[i], before->len ? before->pdata[0] : stores->pdata[0]);
+  place_chains(stretch, before);
+  if (!stretch->ahead) {
+    place_chains(stretch, stores);
+    return;
+  }
+  for (unsigned i = 0; i < stores->len; i++)
+    g_ptr_array_add(before, stores->pdata[i]);
+  g_ptr_array_set_size(stores, 0);
+}
+
+/* No group is under way any more. */
+static void place_groups(Stretch *stretch)
+{
+  place_group(stretch);
+  place_chains(stretch, stretch->before);
 }
 
 /* ---- In front of a wall: two orders, of which the one that keeps fewer values alive is taken ---- */
@@ -245,15 +268,17 @@ static void place_pending_loads(Stretch *stretch, IrOp *before)
 }
 
 typedef struct {
-  unsigned group; /* stores whose chains are in flight together */
-  bool lean; /* nothing is computed in front of a wait for another kernel that only what is behind it needs */
-} Order;
+  unsigned stores; /* whose chains are in flight together */
+  bool ahead;      /* the loads of one such group are in flight while the group in front of it is computed */
+  bool lean;       /* nothing is computed in front of a wait for another kernel that only what is behind it needs */
+} Groups;
 
-static void reorder(IrRegion *region, Ops ops, const Order *wanted)
+static void reorder(IrRegion *region, Ops ops, Groups groups)
 {
   g_autoptr(GPtrArray) order = g_ptr_array_new();
   g_autoptr(GPtrArray) stores = g_ptr_array_new();
-  Stretch stretch = {ops, order, stores};
+  g_autoptr(GPtrArray) before = g_ptr_array_new();
+  Stretch stretch = {ops, order, stores, before, groups.ahead};
   for (IrOp *op = region->first; op; op = op->next) {
     if (is_movable(op)) {
       ops.states[op_id(op)] = WAITING;
@@ -262,38 +287,40 @@ static void reorder(IrRegion *region, Ops ops, const Order *wanted)
     }
     bool store = op->code == OP_STORE_GLOBAL || op->code == OP_STORE_SHARED;
     if (store) g_ptr_array_add(stores, op);
-    if (!store || stores->len == wanted->group) place_group(&stretch);
-    if (wanted->lean && op->code == OP_DEPENDENT_WAIT)
+    if (!store) place_groups(&stretch);
+    if (stores->len == groups.stores) place_group(&stretch);
+    if (groups.lean && op->code == OP_DEPENDENT_WAIT)
       place_pending_loads(&stretch, op);
     else if (is_wall(op))
       place_all(&stretch, region, op);
     else if (!store)
       place_operands(&stretch, op, op);
     for (unsigned i = 0; i < op->n_regions; i++) /* a wall: nothing waits */
-      reorder(op->regions[i], ops, wanted);
+      reorder(op->regions[i], ops, groups);
   }
-  place_group(&stretch);
+  place_groups(&stretch);
   /* Nothing reads what is left here, but it may read what was moved. */
   place_all(&stretch, region, NULL);
 }
 
-static void reorder_all(IrFunction *kernel, Order wanted)
+static void reorder_all(IrFunction *kernel, Groups groups)
 {
   unsigned n = ir_give_ids(kernel);
   g_autofree unsigned char *states = g_new0(unsigned char, n);
   g_autofree unsigned *indices = g_new0(unsigned, n);
-  reorder(kernel->body, (Ops){states, indices}, &wanted);
+  reorder(kernel->body, (Ops){states, indices}, groups);
 }
 
-/* Does a kernel that asks for blocks on an SM keep more alive than so many blocks leave each thread? */
-static bool is_too_wide(const IrFunction *kernel, const Gpu *gpu)
+/* Does a kernel that asks for blocks on an SM keep more alive than so many blocks leave each thread? `free`: and than leaves a
+ * quarter of few registers free. */
+static bool is_too_wide(const IrFunction *kernel, const Gpu *gpu, bool free)
 {
   int64_t threads = ir_launch_threads(kernel), blocks = 0;
   const IrExpr *least = ir_launch_get(kernel, ATTR_MIN_BLOCKS);
   if (!least || !ir_expr_is_int(least, &blocks) || threads < 1) return false;
   unsigned parts, limit = entry_registers(gpu, (unsigned)threads, (unsigned)MAX(1, blocks));
   g_autofree IrPressure *pressure = ir_pressure(kernel, &parts);
-  if (limit <= gpu->model->tight_registers) limit -= limit / 4;
+  if (free && limit <= gpu->model->tight_registers) limit -= limit / 4;
   return parts == 1 && ir_pressure_registers(pressure) > limit;
 }
 
@@ -301,10 +328,13 @@ bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GE
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
-  unsigned group = context->gpu->model->stores_a_group;
-  reorder_all(kernel, (Order){group, false});
-  while (group > 1 && is_too_wide(kernel, context->gpu))
-    reorder_all(kernel, (Order){group /= 2, false});
-  if (is_too_wide(kernel, context->gpu)) reorder_all(kernel, (Order){group, true});
+  Groups groups = {context->gpu->model->stores_a_group};
+  reorder_all(kernel, groups);
+  for (; groups.stores > 1 && is_too_wide(kernel, context->gpu, true); reorder_all(kernel, groups))
+    groups.stores /= 2;
+  groups.ahead = groups.stores == 1 && is_too_wide(kernel, context->gpu, false);
+  if (groups.ahead) reorder_all(kernel, groups); /* no more blocks fit, however few it takes */
+  groups.lean = groups.ahead && is_too_wide(kernel, context->gpu, false);
+  if (groups.lean) reorder_all(kernel, groups);
   return true;
 }

@@ -489,6 +489,15 @@ static void keep_together(const Split *split, const IrOp *tiles)
   if (waits) ir_launch_set(split->kernel, ATTR_TOGETHER, ir_int(split->module, 1));
 }
 
+/* Blocks that the kernel asks each SM to hold. */
+static unsigned least_blocks(const Split *split)
+{
+  const IrExpr *least = ir_launch_get(split->kernel, ATTR_MIN_BLOCKS);
+  int64_t blocks = 1;
+  if (least) ir_expr_is_int(least, &blocks);
+  return (unsigned)MAX(1, blocks);
+}
+
 /* Blocks of the launch: all tiles, or as many as the SMs hold at once. */
 static void set_grid(Split *split, const GPtrArray *tiles)
 {
@@ -508,7 +517,7 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster.blocks));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
     sms = resident_clusters(split->context->gpu, (unsigned)split->cluster.blocks, sms) *
-          (unsigned)split->cluster.blocks;
+          (unsigned)split->cluster.blocks * least_blocks(split);
     if (tiles_are_streamed(op)) /* a tile has few parts: adding them up takes time */
       blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM_K));
     if (scheduled) /* how many tiles there are is known on the device only */
@@ -608,12 +617,10 @@ static void find_product(IrOp *op, void *data)
  * warp suffices. */
 static unsigned producer_warps(const Split *split, IrRegion *body)
 {
-  const IrExpr *least = ir_launch_get(split->kernel, ATTR_MIN_BLOCKS);
-  int64_t blocks = 1;
   bool products = false;
-  if (least) ir_expr_is_int(least, &blocks);
   ir_region_visit(body, find_product, &products);
-  return split->consumer_warps % WARPGROUP_WARPS || (blocks > 1 && !products) ? 1 : WARPGROUP_WARPS;
+  return split->consumer_warps % WARPGROUP_WARPS || (least_blocks(split) > 1 && !products) ? 1
+                                                                                           : WARPGROUP_WARPS;
 }
 
 /* Roles beside one another may be more threads than a block has. */

@@ -12,6 +12,8 @@
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 #define WORD_BITS    32 /* of a register */
 #define NARROWEST    4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
+#define RUN_SECTORS  4  /* of a line, of which neighbouring rows' elements fill one at least */
+#define SUMMING_IDLE 4  /* the part of a row that a gradient's threads may have beyond its end */
 #define SUMMING_KEPT 2  /* values of an element that stay in a gradient of a norm at least */
 
 /* How rows stay: the IR's `hold`. */
@@ -118,22 +120,41 @@ static unsigned widest_bytes(const FusedOperator *op)
   return bytes;
 }
 
+/* The fewest warps, of which each scheduler has as many, that keep a part of row_bytes each or less of a row and have nothing beyond its
+ * end: beside sums of columns instructions are what a block waits for, and of these a thread has a hundred once a row. */
+static bool fit_summing(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
+{
+  const CostModel *model = problem->gpu->model;
+  unsigned lanes = problem->gpu->warp_size, bytes = widest_bytes(problem->op),
+           most = model->row_bytes / model->row_sums_share;
+  for (unsigned threads = lanes; threads <= problem->gpu->threads_per_block; threads *= 2) {
+    if (longest % ((int64_t)threads * vector) || longest / threads * bytes > most) continue;
+    *fit = tile_of(problem, 1, (unsigned)longest, threads);
+    if (holds(problem, bits, fit, 1)) return true;
+  }
+  return false;
+}
+
 /* As few threads as keep row_bytes each or less, or else as many as there can be; then as many blocks as an SM has
  * registers for, row_blocks at most: while one reduces, others load. Where a budget of SMs leaves each one block, as many
- * threads as round the row up no further. */
+ * threads as round the row up no further. Beside sums of columns threads whose elements begin or end somewhere keep half of
+ * what others do: addresses and what lies in the row take registers. */
 static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
   unsigned bytes = widest_bytes(problem->op);
   bool found = false, lone = is_budgeted(problem), sums = row_of(problem->op)->n_sums;
+  unsigned most_bytes = sums ? model->row_bytes / model->row_sums_share / 2 : model->row_bytes;
+  if (sums && fit_summing(problem, bits, longest, vector, fit)) return true;
   for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
     RowTile next = tile_of(problem, 1, (unsigned)cols, threads);
     if (!holds(problem, bits, &next, 1)) continue;
-    if ((lone || sums) && found && next.cols > fit->cols) break;
+    if (lone && found && next.cols > fit->cols) break;
+    if (sums && found && next.cols > longest + longest / SUMMING_IDLE) break;
     *fit = next;
     found = true;
-    if (!lone && cols / threads * bytes <= model->row_bytes / (sums ? model->row_sums_share : 1)) break;
+    if (!lone && cols / threads * bytes <= most_bytes) break;
   }
   unsigned most = found ? MIN(model->row_blocks, resident_blocks(problem->gpu, fit->threads)) : 0;
   while (found && fit->blocks < most && holds(problem, bits, fit, fit->blocks + 1))
@@ -348,7 +369,8 @@ const char *row_program_refuse(const Problem *problem)
     return "random numbers of a tile of its rows take more registers than there are";
   if (row->n_sums && !symbolic_is_constant(row->columns, NULL))
     return "sums of columns of which only the launch knows how many there are";
-  if (row->n_sums && choose_maximum(problem, row->columns) * row->n_sums > problem->gpu->model->row_sums)
+  if (row->n_sums &&
+      choose_maximum(problem, row->columns) * (row->n_sums + SUMMING_KEPT) > problem->gpu->model->row_sums)
     return "more sums of columns than a block's threads keep beside its rows";
   bool apart = lies_apart(problem->op) && !row_program_streams(problem->op);
   return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;
@@ -652,7 +674,9 @@ static bool add_across(Chooser *chooser)
   const Problem *problem = chooser->problem;
   const FusedOperator *op = problem->op;
   int64_t most = choose_maximum(problem, op->dims[op->rank - 2]);
-  unsigned run = choose_power_of_two(most, 1, choose_row_run(op));
+  unsigned run = choose_power_of_two(most, 1, choose_row_run(op)), least = run / RUN_SECTORS;
+  while (run > least && most <= (int64_t)run / 2 * problem->gpu->sm_count)
+    run /= 2; /* few rows: more SMs have some */
   return add_passes(chooser, run, true) && add_passes(chooser, run, false);
 }
 

@@ -1,11 +1,13 @@
 /* Rewrite sum_rows: sums over all rows of a tensor, of each column, beside operators of its rows. The kernel of these keeps a sum of each column over
- * SUMMED_ROWS rows, which it takes one after the other, and a row kernel adds these up, in their order: nobody reads the tensor again.
+ * some rows, which a block takes one after the other, and a row kernel adds these up, in their order: nobody reads the tensor again. Of known
+ * rows as many a block as all SMs need to have them in one go, half of SUMMED_ROWS at least.
  *
  *   dx = gradient of a norm (x, dy, g)   dg = ReduceSum(dy * normalised(x), 0)    becomes
  *   dx, P = the same, with sums of so many rows each     dg = ReduceSum(P, 0)
  *
  * Several such sums beside one kernel's rows are added up by one kernel. */
 #include "generator/fusion/private.h"
+#include <math.h>
 
 #define FEW_SUMS    64   /* blocks, of which a GPU has no use */
 #define PARTS_ALIGN 16   /* bytes, of a tensor in the workspace */
@@ -140,10 +142,36 @@ static bool take_sum(Summing *at)
   anchor->axes = 1;
   fuser_index(fuser);
   fuser_settle_levels(fuser, at->rows);
-  fuser_note(fuser,
-             "sums of `%s` over each %d rows are kept where %s computes these, a row kernel adds them up",
-             source->name, SUMMED_ROWS, at->rows->anchor->op->name);
   return true;
+}
+
+/* A row of blocks that all SMs have at once leaves none of them idle: a few blocks more than that would take as long again. */
+static int64_t choose_rows(Fuser *fuser, const Group *sums)
+{
+  const GraphTensor *parts = sums->anchor->inputs[0];
+  int64_t rows;
+  const Symbolic *all = rows_of(fuser, parts->producer->inputs[0]);
+  ProgramVerdict verdict = fuser_judge(fuser, fuser_group(fuser, parts->producer), NULL, false);
+  if (!symbolic_is_constant(all, &rows) || verdict.at_once < 1) return SUMMED_ROWS;
+  return MAX(SUMMED_ROWS / 2, (int64_t)ceil((double)rows / verdict.at_once));
+}
+
+/* What one kernel sums it sums over as many rows. */
+static void settle_rows(Fuser *fuser, const GPtrArray *taken)
+{
+  g_autofree int64_t *rows = g_new0(int64_t, taken->len + 1);
+  for (unsigned i = 0; i < taken->len; i++)
+    rows[i] = choose_rows(fuser, taken->pdata[i]);
+  for (unsigned i = 0; i < taken->len; i++) {
+    const Group *sums = taken->pdata[i];
+    GraphTensor *parts = sums->anchor->inputs[0];
+    const GraphNode *node = parts->producer;
+    parts->shape[0] = symbolic_ceil_div(fuser->arena, rows_of(fuser, node->inputs[0]),
+                                        symbolic_constant(fuser->arena, rows[i]));
+    fuser_note(
+        fuser, "sums of `%s` over each %d rows are kept where %s computes these, a row kernel adds them up",
+        node->inputs[0]->name, (int)program_summed_rows(node), fuser_group(fuser, node)->anchor->op->name);
+  }
 }
 
 static bool has_few_columns(const GraphTensor *parts)
@@ -186,5 +214,6 @@ void fusion_sum_rows(Fuser *fuser)
       break;
     }
   }
+  settle_rows(fuser, taken);
   join_sums(fuser, taken);
 }

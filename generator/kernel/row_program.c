@@ -115,14 +115,16 @@ static IrExpr *sum_of(StepScope *scope, IrExpr *value)
   return reduce(scope, "sum", NUMBER_F32, value);
 }
 
-/* By a power of two a product is as exact as the quotient. */
+/* By a power of two a product is as exact as the quotient. Beside sums of columns, where what a block computes takes as long as memory,
+ * one rounding more does for a known number: a quotient is a dozen operations and a branch. */
 static IrExpr *divided_by_number(StepScope *scope, const char *name, IrExpr *sum)
 {
   const RowTile *tile = scope->data;
   int exponent;
-  bool shifts = tile->number->kind == EXPR_FLOAT && frexp(tile->number->number, &exponent) == 0.5;
-  return row_tile(scope, shifts ? OP_MUL : OP_DIV, row_tile_type(scope, NUMBER_F32, true), name, sum,
-                  shifts ? ir_float(scope->build->module, 1 / tile->number->number) : tile->number);
+  bool known = tile->number->kind == EXPR_FLOAT,
+       product = known && (row_of(scope->build->op)->n_sums || frexp(tile->number->number, &exponent) == 0.5);
+  return row_tile(scope, product ? OP_MUL : OP_DIV, row_tile_type(scope, NUMBER_F32, true), name, sum,
+                  product ? ir_float(scope->build->module, 1 / tile->number->number) : tile->number);
 }
 
 static IrExpr *mean_of(StepScope *scope, IrExpr *value)

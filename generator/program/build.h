@@ -6,8 +6,8 @@
  * are those that one warp has of it. */
 #define REDUCED_COLUMNS 64
 #define REDUCED_ROWS    16
-/* Rows that a block of row programs takes one after the other, whose sums of columns it keeps: as many values leave it as a row
- * has, four bytes each. */
+/* Rows at least that a block of row programs takes one after the other, whose sums of columns it keeps: as many values leave it as a
+ * row has, four bytes each. */
 #define SUMMED_ROWS 32
 /* Inputs of a product from here on: factors of its result (fusion/quantize.c), NULL or as far as they go. */
 #define PRODUCT_SCALES 3
@@ -34,9 +34,11 @@ typedef struct ProgramGroup {
 /* Does a view of what the node gathers show rows of pages, one page behind the other, by a table of two dimensions? Then both go into
  * a program of two products as an operand (build_pages.c). */
 bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTensor *view);
-/* Does the row operator leave sums over SUMMED_ROWS rows each, of every column? Beside operators of whole rows its parts
+/* Does the row operator leave sums over some rows each, of every column? Beside operators of whole rows its parts
  * are summed as they are written. */
 bool program_sums_rows(const GraphNode *node);
+/* Over how many rows each: as few as make so many parts of known rows, else SUMMED_ROWS. */
+int64_t program_summed_rows(const GraphNode *node);
 /* Does the product's right operand, a view of what the node widens from 8 bits to 16, tell where its elements and their scales were?
  * Then the node goes into a program of two products with it (build_widened.c). gathered: these lie in pages; weighed: scales may vary
  * along what is contracted. */

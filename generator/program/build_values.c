@@ -94,12 +94,24 @@ static const Symbolic *place_of_row(const ProgramBuilder *at)
   return program_place_along(at->program, axes);
 }
 
+int64_t program_summed_rows(const GraphNode *node)
+{
+  const GraphTensor *source = node->inputs[0];
+  int64_t parts, rows = 1, extent;
+  for (unsigned d = 0; d + 1 < source->rank; d++) {
+    if (!symbolic_is_constant(source->shape[d], &extent)) return SUMMED_ROWS;
+    rows *= extent;
+  }
+  if (!symbolic_is_constant(node->outputs[0]->shape[0], &parts) || parts < 1) return SUMMED_ROWS;
+  return MAX(1, (rows + parts - 1) / parts);
+}
+
 ProgramAccess program_parts_access(const ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
 {
   ProgramAccess access = program_point_access(at, tensor);
   unsigned row = tensor->rank - 2, column = tensor->rank - 1;
   bool by_rows = !at->product || !(node->axes >> column & 1);
-  unsigned many = !at->product ? SUMMED_ROWS : by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
+  int64_t many = !at->product ? program_summed_rows(node) : by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
   const Symbolic *width = symbolic_constant(at->program->arena, many);
   access.at[row].of_axes = at->product ? index_along(at, at->m) : place_of_row(at);
   access.at[column].of_axes = index_along(at, at->product ? at->n : at->whole[at->whole_rank - 1]);

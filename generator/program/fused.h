@@ -76,7 +76,7 @@ typedef struct FusedOutput {
   unsigned anchor_output;
   /* GEMM: not the values, but parts of them reduced, by ONNX_ReduceMax, Min or Sum: each row's
    * `width` (REDUCED_COLUMNS) columns, and the tensor has a column for each of these parts, of stride 1; or, `by_rows`,
-   * each column's REDUCED_ROWS rows, and it has a row for each. ROW: the same of SUMMED_ROWS rows. */
+   * each column's REDUCED_ROWS rows, and it has a row for each. ROW: the same of as many rows as a block takes. */
   bool reduced, by_rows;
   int64_t width;
   OperatorId reduction;

@@ -5,10 +5,12 @@
 #include "generator/program/program.h"
 
 typedef struct ProgramVerdict {
-  bool taken;       /* some family takes each program, and none would rather have it in parts */
-  bool priced;      /* asked for and known */
-  double clocks;    /* of all kernels, one behind the other, at typical extents of the graph's symbols */
-  double last;      /* of these the last one's */
+  bool taken;    /* some family takes each program, and none would rather have it in parts */
+  bool priced;   /* asked for and known */
+  double clocks; /* of all kernels, one behind the other, at typical extents of the graph's symbols */
+  double last;   /* of these the last one's */
+  double
+      at_once; /* blocks of the last one that the GPU runs at once, of rows that leave sums of columns; 0: not known */
   const char *name; /* of the family of the last program; NULL: refused */
   const char
       *why; /* refused: the reason. Else what a price holds for or why there is none, or NULL. Static, or in

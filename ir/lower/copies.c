@@ -29,8 +29,8 @@ static unsigned power_below(unsigned value)
 #define LINE_BYTES                                                                                           \
   128 /* what neighbouring threads copy of a row, so that a thread's next chunk is at a constant */
 
-/* A power of two of threads takes part; a row that is no power of two of chunks, or longer than a line, is
- * walked in several passes. */
+/* A power of two of threads takes part, all of them in a tile of one row that is longer; a row that is no power of two of chunks,
+ * or longer than a line, is walked in several passes. */
 static void share(Lower *lower, const LowerShared *shared, unsigned bytes, Chunks *chunks)
 {
   chunks->inner = lower_shared_inner(shared);
@@ -38,17 +38,17 @@ static void share(Lower *lower, const LowerShared *shared, unsigned bytes, Chunk
   chunks->elements = MAX(1, number_elements(shared->element, bytes));
   chunks->wide = shared->extent[chunks->inner] / chunks->elements;
   chunks->high = shared->rank == 2 ? shared->extent[chunks->outer] : 1;
-  unsigned threads = power_below(lower->role->instance_warps * 32);
+  unsigned limit = lower->role->instance_warps * 32, threads = power_below(limit);
   chunks->pass_wide = MIN(threads, chunks->wide & -chunks->wide);
+  if (chunks->high == 1 && chunks->wide > limit) chunks->pass_wide = limit;
   if (bytes >= 16 && chunks->high > 1) chunks->pass_wide = MIN(chunks->pass_wide, LINE_BYTES / bytes);
-  chunks->pass_high = MIN(threads / chunks->pass_wide, power_below(chunks->high));
+  chunks->pass_high = MIN(MAX(1, threads / chunks->pass_wide), power_below(chunks->high));
   chunks->threads = chunks->pass_wide * chunks->pass_high;
-  unsigned columns = chunks->wide / chunks->pass_wide;
+  unsigned columns = (chunks->wide + chunks->pass_wide - 1) / chunks->pass_wide;
   unsigned rows = (chunks->high + chunks->pass_high - 1) / chunks->pass_high;
   chunks->passes = columns * rows;
   chunks->whole = chunks->high % chunks->pass_high == 0;
   chunks->map = (LowerMap){0};
-  unsigned limit = lower->role->instance_warps * 32;
   lower_map_add(&chunks->map, SOURCE_THREAD, 1, chunks->pass_wide, limit, chunks->inner, chunks->elements);
   if (shared->rank == 2)
     lower_map_add(&chunks->map, SOURCE_THREAD, chunks->pass_wide, chunks->pass_high, limit, chunks->outer, 1);
@@ -57,7 +57,7 @@ static void share(Lower *lower, const LowerShared *shared, unsigned bytes, Chunk
 /* Constant part of a pass's coordinates. */
 static void pass_at(const Chunks *chunks, unsigned pass, unsigned *at)
 {
-  unsigned columns = chunks->wide / chunks->pass_wide;
+  unsigned columns = (chunks->wide + chunks->pass_wide - 1) / chunks->pass_wide;
   at[0] = at[1] = 0;
   at[chunks->inner] = pass % columns * chunks->pass_wide * chunks->elements;
   if (chunks->high > 1) at[chunks->outer] = pass / columns * chunks->pass_high;
@@ -69,6 +69,9 @@ static IrExpr *takes_part(Lower *lower, const Chunks *chunks, const unsigned *at
   IrExpr *part = NULL;
   if (chunks->threads < lower->role->instance_warps * 32)
     part = lower_compare(lower, OP_LT, lower->role->thread, lower_int(lower, chunks->threads));
+  unsigned left = chunks->wide - at[chunks->inner] / chunks->elements; /* of the row */
+  if (left < chunks->pass_wide)
+    part = lower_and(lower, part, lower_compare(lower, OP_LT, lower->role->thread, lower_int(lower, left)));
   if (!chunks->whole && at[chunks->outer] + chunks->pass_high > chunks->high) {
     IrExpr *row = lower_map_coordinate(lower, &chunks->map, chunks->outer);
     part = lower_and(lower, part,

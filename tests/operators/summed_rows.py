@@ -44,8 +44,8 @@ def softmax(kind, columns):
 
 for device in ("h100", "a100"):
     for form, width in (("bf16", 1), ("f32", 31), ("f16", 127), ("f16", 512), ("bf16", 1024), ("bf16", 1025), ("f32", 2048), ("bf16", 5121)):
-        wide = width > 2048  # of whose two sums the rows' kernel keeps one; 512, 1024 and 2048 are whole vectors of all threads: rows arrive in shared memory
-        together = 1024 <= width <= 2048  # one kernel adds up both
+        wide = width > 2048  # 512, 1024 and 2048 are whole vectors of all threads: rows arrive in shared memory
+        together = width >= 1024  # one kernel adds up both
         if width > 1:  # the gradient of a norm of one element is what roundings leave
             check(norm("LayerNormalization", form, width), device, (1, 33) if wide else (0, 1, 31, 32, 33, 131), 2 if together else 3)
             check(norm("RMSNormalization", form, width), device, (33,) if wide else (1, 65), 2)

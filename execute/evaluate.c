@@ -176,8 +176,9 @@ static bool find_errors(const Evaluation *evaluation, const GraphNode *node, con
     double plain = evaluation->plain[tensor->type];
     g_free(evaluation->errors[tensor->index].each);
     evaluation->errors[tensor->index] = errors[i];
+    double rounded = evaluation->plain[reference_rounds_to(call, outputs[i])];
     evaluation->coarsest[tensor->index] =
-        reference_rounds(call, outputs[i]) ? MAX(coarsest, plain) : coarsest;
+        reference_rounds(call, outputs[i]) ? MAX(coarsest, rounded) : coarsest;
     evaluation->widths[tensor->index] =
         comparison_width(outputs[i], errors[i].each, plain, widest_of(evaluation, tensor));
   }

@@ -64,6 +64,10 @@ const Layout *layout_group_d(Arena *arena, unsigned m, unsigned n, unsigned warp
 /* The accumulator of warpgroups beside one another: each has all rows and a part of the columns. */
 const Layout *layout_group_d_beside(Arena *arena, unsigned m, unsigned n, unsigned warpgroups);
 const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warpgroups);
+/* Elements of 8 bits that the product takes in another order of k: of each 16 those that a lane has of an accumulator, so that a
+ * sum becomes an operand in the registers where it is. B lies in that order, too (layout_shared_paired). */
+const Layout *layout_group_a_paired(Arena *arena, NumberType type, unsigned m, unsigned k,
+                                    unsigned warpgroups);
 /* The same where A lies across k in shared memory, in elements of `bytes` 1 or 4, and reaches the product
  * through registers: what these are loaded in without conflicts of banks decides which rows a thread has, of
  * A and so of the accumulator: two side by side. */
@@ -93,6 +97,13 @@ const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, un
  * unswizzled). */
 const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,
                             NumberType type, unsigned swizzle_bytes, unsigned row_pad);
+/* The same, swizzled, of elements of 8 bits with each 16 of a row in the order of k that layout_group_a_paired has: 0 1 8 9, 2 3 10
+ * 11 ... */
+const Layout *layout_shared_paired(Arena *arena, const unsigned *extents, unsigned inner, NumberType type,
+                                   unsigned swizzle_bytes);
+/* Registers through which a tile of 8 bits is turned around by 8x8 matrices: a word has four columns of a row in that order, and the
+ * next word the same of the next row. */
+const Layout *layout_turned(Arena *arena, NumberType type, unsigned rows, unsigned columns, unsigned warps);
 /* Accumulator memory: lane l of warp w has row 32 w + l, its cells the columns; and the registers into which
  * each lane loads its own row. */
 const Layout *layout_cells(Arena *arena, unsigned m, unsigned n, unsigned warps);
@@ -107,6 +118,10 @@ const Layout *layout_by_threads(Arena *arena, const Layout *layout, unsigned vec
 /* Operations. */
 /* Do threads hold the elements as the fragments in which a product takes its left operand from registers? */
 bool layout_is_left_operand(const Layout *layout, NumberType type);
+/* Is it of layout_group_a_paired, layout_shared_paired, layout_turned? */
+bool layout_is_paired_operand(const Layout *layout);
+bool layout_is_shared_paired(const Layout *layout);
+bool layout_is_turned(const Layout *layout);
 bool layout_equal(const Layout *a, const Layout *b); /* same map, whatever the modes look like */
 /* Does every thread that holds an element in `to` hold it in `from` too, all in registers of the same numbers? Then a
  * conversion only renames registers. */

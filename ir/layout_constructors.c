@@ -145,6 +145,84 @@ const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned
   return layout;
 }
 
+/* ---- Operands whose k is in the order of an accumulator's columns ---- */
+
+/* Of each 16 columns the four that a lane has: two side by side, and the two 8 further on. */
+static void four_of_a_lane(Layout *layout, LayoutPlace place)
+{
+  mode(layout, place, 2, 1, 1);
+  mode(layout, place, 2, 1, 8);
+}
+
+static bool begins_with_four(const Layout *layout, LayoutPlace place, int dim)
+{
+  static const unsigned steps[] = {1, 8};
+  bool begins = layout->n >= G_N_ELEMENTS(steps);
+  for (unsigned i = 0; begins && i < G_N_ELEMENTS(steps); i++) {
+    const LayoutMode *digit = &layout->modes[i];
+    begins = digit->place == place && digit->size == 2 && digit->dim == dim && digit->step == steps[i];
+  }
+  return begins;
+}
+
+/* The first lane digit along columns moves two of them, so they are a lane's of an accumulator. */
+static bool lanes_have_pairs(const Layout *layout, unsigned row_step)
+{
+  unsigned next[LAYOUT_MAX_DIMS], below[LAYOUT_MAX_DIMS];
+  if (layout->rank != 2 || layout_size(layout, PLACE_LANE) != 32) return false;
+  layout_at(layout, 0, 0, 1, 0, next);
+  layout_at(layout, 0, 0, 4, 0, below);
+  return next[0] == 0 && next[1] == 2 && below[0] == row_step && below[1] == 0;
+}
+
+const Layout *layout_group_a_paired(Arena *arena, NumberType type, unsigned m, unsigned k,
+                                    unsigned warpgroups)
+{
+  if (number_bits(type) != 8 || !divides(64 * warpgroups, m) || !divides(32, k)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, k});
+  four_of_a_lane(layout, PLACE_REGISTER);
+  mode(layout, PLACE_REGISTER, 2, 0, 8);
+  mode(layout, PLACE_REGISTER, 2, 1, 16);
+  mode(layout, PLACE_LANE, 4, 1, 2);
+  mode(layout, PLACE_LANE, 8, 0, 1);
+  mode(layout, PLACE_REGISTER, m / (64 * warpgroups), 0, 64);
+  mode(layout, PLACE_REGISTER, k / 32, 1, 32);
+  mode(layout, PLACE_WARP, 4, 0, 16);
+  mode(layout, PLACE_WARP, warpgroups, 0, m / warpgroups);
+  layout->name = arena_printf(arena, "group.a_paired(%u)", warpgroups);
+  return layout;
+}
+
+bool layout_is_paired_operand(const Layout *layout)
+{
+  return layout->rank == 2 && begins_with_four(layout, PLACE_REGISTER, 1) && lanes_have_pairs(layout, 1);
+}
+
+const Layout *layout_turned(Arena *arena, NumberType type, unsigned rows, unsigned columns, unsigned warps)
+{
+  unsigned down = warps; /* warps below one another; the others have further columns */
+  while (down > 1 && (!divides(16 * down, rows) || !divides(down, warps)))
+    down--;
+  unsigned across = warps ? warps / down : 0;
+  if (number_bits(type) != 8 || !divides(16 * down, rows) || !divides(32 * across, columns)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){rows, columns});
+  four_of_a_lane(layout, PLACE_REGISTER);
+  mode(layout, PLACE_REGISTER, 2, 0, 1);
+  mode(layout, PLACE_REGISTER, 2, 1, 16);
+  mode(layout, PLACE_LANE, 4, 1, 2);
+  mode(layout, PLACE_LANE, 8, 0, 2);
+  mode(layout, PLACE_REGISTER, columns / (32 * across), 1, 32);
+  mode(layout, PLACE_WARP, down, 0, 16);
+  mode(layout, PLACE_WARP, across, 1, columns / across);
+  mode(layout, PLACE_REGISTER, rows / (16 * down), 0, 16 * down);
+  return layout; /* the text has its modes */
+}
+
+bool layout_is_turned(const Layout *layout)
+{
+  return layout->rank == 2 && begins_with_four(layout, PLACE_REGISTER, 1) && lanes_have_pairs(layout, 2);
+}
+
 /* ---- Operands that lie across k ---- */
 
 /* Rows of four warps, 64 together, where A is read from shared memory with rows side by side: a thread's two
@@ -369,6 +447,30 @@ const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents
   }
   layout->name = arena_printf(arena, "shared(inner %u, swizzle %u, pad %u)", inner, swizzle_bytes, row_pad);
   return layout;
+}
+
+const Layout *layout_shared_paired(Arena *arena, const unsigned *extents, unsigned inner, NumberType type,
+                                   unsigned swizzle_bytes)
+{
+  const Layout *plain = layout_shared(arena, 2, extents, inner, type, swizzle_bytes, 0);
+  if (!plain || !swizzle_bytes || number_bits(type) != 8) return NULL;
+  Layout *layout = layout_new(arena, 2, extents);
+  layout->swizzle_bits = plain->swizzle_bits;
+  layout->swizzle_base = plain->swizzle_base;
+  layout->swizzle_shift = plain->swizzle_shift;
+  mode(layout, PLACE_OFFSET, 2, (int)inner, 1);
+  mode(layout, PLACE_OFFSET, 2, (int)inner, 8);
+  mode(layout, PLACE_OFFSET, 4, (int)inner, 2);
+  mode(layout, PLACE_OFFSET, plain->modes[0].size / 16, (int)inner, 16);
+  for (unsigned i = 1; i < plain->n; i++)
+    layout->modes[layout->n++] = plain->modes[i];
+  layout->name = arena_printf(arena, "shared_paired(inner %u, swizzle %u)", inner, swizzle_bytes);
+  return layout;
+}
+
+bool layout_is_shared_paired(const Layout *layout)
+{
+  return layout->rank == 2 && layout->n && begins_with_four(layout, PLACE_OFFSET, layout->modes[0].dim);
 }
 
 /* Register modes in front of the lanes, as many digits as make a vector; false if they do not come out even.

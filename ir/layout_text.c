@@ -89,12 +89,14 @@ enum {
   MMA_C,
   GROUP_D,
   GROUP_A,
+  GROUP_A_PAIRED,
   GROUP_D_ACROSS,
   GROUP_A_ACROSS,
   BLOCKED,
   PATCHES,
   FMA_C,
   CELLS,
+  SHARED_PAIRED,
   SHARED,
   CONSTRUCTOR_COUNT
 };
@@ -105,12 +107,14 @@ static const Constructor constructors[CONSTRUCTOR_COUNT] = {
     [MMA_C] = {"mma.c", 2, {"", ""}},
     [GROUP_D] = {"group.d", 2, {""}},
     [GROUP_A] = {"group.a", 2, {""}},
+    [GROUP_A_PAIRED] = {"group.a_paired", 2, {""}},
     [GROUP_D_ACROSS] = {"group.d_across", 2, {"", ""}},
     [GROUP_A_ACROSS] = {"group.a_across", 2, {""}},
     [BLOCKED] = {"blocked", 0, {"vector", "lanes", "row_warps", "warps"}},
     [PATCHES] = {"patches", 2, {"vector", "warps"}},
     [FMA_C] = {"fma.c", 2, {"", "", "", ""}},
     [CELLS] = {"cells", 2, {""}},
+    [SHARED_PAIRED] = {"shared_paired", 2, {"inner", "swizzle"}},
     [SHARED] = {"shared", 0, {"inner", "swizzle", "pad"}},
 };
 
@@ -124,12 +128,14 @@ static const Layout *construct(Parser *parser, unsigned which, const unsigned *a
   case MMA_C: return layout_mma_c(arena, e[0], e[1], a[0], a[1]);
   case GROUP_D: return layout_group_d(arena, e[0], e[1], a[0]);
   case GROUP_A: return layout_group_a(arena, parser->type, e[0], e[1], a[0]);
+  case GROUP_A_PAIRED: return layout_group_a_paired(arena, parser->type, e[0], e[1], a[0]);
   case GROUP_D_ACROSS: return layout_group_d_across(arena, a[0], e[0], e[1], a[1]);
   case GROUP_A_ACROSS: return layout_group_a_across(arena, parser->type, e[0], e[1], a[0]);
   case BLOCKED: return layout_blocked(arena, rank, e, a[0], a[1], a[2], a[3]);
   case PATCHES: return layout_patches(arena, e[0], e[1], a[0], a[1]);
   case FMA_C: return layout_fma_c(arena, e[0], e[1], a[0], a[1], 4, a[2], a[3]);
   case CELLS: return layout_cells(arena, e[0], e[1], a[0]);
+  case SHARED_PAIRED: return a[0] < 2 ? layout_shared_paired(arena, e, a[0], parser->type, a[1]) : NULL;
   default: return layout_shared(arena, rank, e, a[0], parser->type, a[1], a[2]);
   }
 }
@@ -291,8 +297,8 @@ static const Layout *parse_layout(Parser *parser, unsigned rank, const unsigned 
   }
   for (unsigned i = 0; i < CONSTRUCTOR_COUNT; i++)
     if (accept(parser, constructors[i].name)) return parse_constructor(parser, i, rank, extents);
-  return complain(parser, "known are mma.a mma.b mma.c group.d group.a group.d_across group.a_across blocked "
-                          "patches fma.c cells shared slice transposed");
+  return complain(parser, "known are mma.a mma.b mma.c group.d group.a group.a_paired group.d_across "
+                          "group.a_across blocked patches fma.c cells shared shared_paired slice transposed");
 }
 
 const Layout *layout_parse(Arena *arena, const char *text, NumberType type, unsigned rank,

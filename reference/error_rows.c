@@ -31,8 +31,8 @@ static void find_axes(const ReferenceCall *call, Axes *axes)
   axes->list.integers = axes->axes;
 }
 
-/* Sums of `terms`, of x's shape, along the rows: of rank and shape to broadcast against x. */
-static Value *row_sums(const Value *x, double *terms, Axes *axes, GError **error)
+/* What the operator reduces `terms`, of x's shape, to along the rows: of rank and shape to broadcast against x. */
+static Value *reduce_rows(const char *op, const Value *x, double *terms, Axes *axes, GError **error)
 {
   Value all = *x;
   all.type = NUMBER_F64;
@@ -40,7 +40,7 @@ static Value *row_sums(const Value *x, double *terms, Axes *axes, GError **error
   all.integers = NULL;
   const Value *inputs[] = {&all, &axes->list};
   const ReferenceAttribute keep[] = {{.name = "keepdims", .integer = 1}, {.name = "noop_with_empty_axes"}};
-  const ReferenceCall call = {.op = "ReduceSum",
+  const ReferenceCall call = {.op = op,
                               .opset = 18,
                               .inputs = inputs,
                               .n_inputs = 2,
@@ -49,6 +49,11 @@ static Value *row_sums(const Value *x, double *terms, Axes *axes, GError **error
                               .result = NUMBER_F64};
   Value *sums = NULL;
   return reference_run(&call, &sums, 1, error) ? sums : NULL;
+}
+
+static Value *row_sums(const Value *x, double *terms, Axes *axes, GError **error)
+{
+  return reduce_rows("ReduceSum", x, terms, axes, error);
 }
 
 /* Element of a row's sums for element i of x. */
@@ -136,6 +141,25 @@ static double moved_logarithm(double p, double rest, double off)
   return fmax(-log1p(-rest * gone), off + log1p(-p * gone));
 }
 
+/* Weights that a product takes in a type of 8 bits, of which the largest one of a row is at least so many times the least normal number. */
+#define WEIGHTS_RANGE 0x1p8
+#define LEAST_NORMAL  0x1p-6 /* of e4m3 */
+
+/* What rounding them to e4m3 adds; each row's largest one is by how much the type is shifted. */
+static bool round_weights(const Value *x, double *p, Axes *axes, double *errors, GError **error)
+{
+  Value *largest = reduce_rows("ReduceMax", x, p, axes, error);
+  for (size_t i = 0; largest && i < x->n; i++) {
+    if (p[i] == 0) continue; /* 0 stays 0 */
+    double most = largest->floats[row_of(x, largest, i)];
+    double unit = most > 0 ? most / WEIGHTS_RANGE : 1; /* is the least normal number */
+    double rounding = error_of_storing(NUMBER_E4M3, p[i] / unit * LEAST_NORMAL) * unit / LEAST_NORMAL;
+    errors[i] = error_sum(errors[i], rounding);
+  }
+  value_free(largest);
+  return largest != NULL;
+}
+
 /* log(p_i / (1 - p_i)) = x_i - log of the sum of the others' e^x: from its error that of p_i follows exactly,
  * however large it is. */
 static bool softmax(const ReferenceCall *call, const Errors *input, const Value *y, double *errors,
@@ -162,6 +186,7 @@ static bool softmax(const ReferenceCall *call, const Errors *input, const Value 
   }
   for (unsigned k = 0; k < N_SOFTMAX_SUMS; k++)
     value_free(sums[k]);
+  if (reference_rounds_to(call, y) == NUMBER_E4M3) ok = ok && round_weights(x, p, &axes, errors, error);
   return ok;
 }
 

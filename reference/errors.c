@@ -170,6 +170,13 @@ bool reference_rounds(const ReferenceCall *call, const Value *out)
          strcmp(call->op, "BitCast") != 0;
 }
 
+NumberType reference_rounds_to(const ReferenceCall *call, const Value *out)
+{
+  const ReferenceAttribute *weights = reference_attribute(call, "weights");
+  bool eight = !strcmp(call->op, "Softmax") && weights && !strcmp(weights->text, "e4m3");
+  return eight ? NUMBER_E4M3 : out->type;
+}
+
 static void add_own(const ReferenceCall *call, const Value *out, double *errors)
 {
   if (!reference_rounds(call, out)) return;

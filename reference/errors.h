@@ -32,6 +32,9 @@ bool reference_errors(const ReferenceCall *call, const Errors *inputs, Value *co
 /* true if the operator's result is rounded to its type by kernels, but not by the reference. */
 bool reference_rounds(const ReferenceCall *call, const Value *out);
 
+/* Of the types that kernels may round the result to, or to which those who read it may, the coarsest one. */
+NumberType reference_rounds_to(const ReferenceCall *call, const Value *out);
+
 /* Half the distance of two neighbouring numbers of a type at x; 0 for integers. */
 double error_of_storing(NumberType type, double x);
 

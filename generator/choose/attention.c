@@ -4,6 +4,7 @@
 #include "generator/choose/contest.h"
 #include "generator/program/attention.h"
 #include "ir/resources.h"
+#include <float.h>
 #include <math.h>
 
 #define STEP_BYTES   32 /* that one product takes of a row, along k */
@@ -82,6 +83,12 @@ double attention_clocks(const Problem *problem, const Choice *choice)
 }
 
 /* ---- variants ---- */
+
+/* Are operands of 8 bits multiplied as they are? */
+static bool is_eight(const FusedAttention *attention)
+{
+  return number_has_bytes(attention->type, 1);
+}
 
 static bool require_vectors(const Problem *problem, Choice *choice)
 {
@@ -240,6 +247,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   choice_set_name(choice, "t", number_name(attention->type));
   choice_set_name(choice, "tk", number_name(attention->stored));
   choice_set_int(choice, "widened", attention->stored != attention->type);
+  if (!one) choice_set_int(choice, "turned", is_eight(attention));
   candidate_carry(tile, choice, NULL, NULL);
   attention_set_heads(choice, attention->type, attention->depth, attention->width,
                       one ? candidate_int(tile, "columns") : 1, attention->causal);
@@ -324,8 +332,9 @@ static bool may_pair(const Problem *problem)
   const Gpu *gpu = problem->gpu;
   int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
   bool shares = exchanging_blocks(gpu) > 1 && gpu_fact(gpu, "tma.multicast") == 1;
-  return shares && !attention->causal && !attention->pages.rows && !attention->sequences.packed &&
-         depth > gpu->model->attention_narrow && depth <= gpu->model->attention_wide;
+  return shares && !attention->causal && !is_eight(attention) && !attention->pages.rows &&
+         !attention->sequences.packed && depth > gpu->model->attention_narrow &&
+         depth <= gpu->model->attention_wide;
 }
 
 /* No block of a pair without rows, or so many that one does not matter. */
@@ -469,6 +478,7 @@ static bool require_few(const Problem *problem, Choice *choice, const char **why
 static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
   const Problem *problem = chooser->problem;
+  if (is_eight(attention_of(problem->op)) && is_one_tile(problem, range)) return false;
   if (range == RANGE_PAIR && !may_pair(problem)) return false;
   if (range == RANGE_ROUNDS && !may_round(problem)) return false;
   bool between = range > RANGE_BOUNDED && range < RANGE_ANY;
@@ -492,11 +502,27 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
   return all;
 }
 
+/* Why operands of 8 bits are not multiplied as they are; NULL: they are, where their addresses allow it. */
+static const char *refuse_eight(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  if (!gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32))
+    return arena_printf(problem->arena, "%s has no warpgroup MMAs of %s", problem->gpu->name,
+                        number_name(attention->type));
+  if (choose_maximum(problem, attention->rows) <= ATTENTION_FEW_ROWS)
+    return "few rows wait for keys and values, however they are multiplied";
+  if (attention->scale < FLT_EPSILON)
+    return "its scale is too small for weights to begin below their largest";
+  return NULL;
+}
+
 /* false: *why says what keeps the last variant, which is for all, from being one. */
 static bool add_variants(Chooser *chooser, const char **why)
 {
   const Range ranges[] = {RANGE_PARTS,  RANGE_BOUNDED, RANGE_FEW, RANGE_PAIR,
                           RANGE_ROUNDS, RANGE_EVEN,    RANGE_LONG};
+  bool eight = is_eight(attention_of(chooser->problem->op));
+  if (eight && (*why = refuse_eight(chooser->problem))) return false;
   for (unsigned i = 0; i < G_N_ELEMENTS(ranges); i++)
     if (add_variant(chooser, ranges[i], why)) break;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;

@@ -10,12 +10,15 @@
  *
  * A tree hides keys that the rows brought along and that are no ancestors of a row; where it is given as truth values these become bits first.
  *
+ * Operands of e4m3 are widened, which changes nothing of them, and weights may be rounded to e4m3 too: attention's kernel multiplies all of
+ * them as they are, where the GPU has such products. Their scales multiply scores and the result.
+ *
  * A sink is a score of each head that rows see beside those of keys, and that has no value: with s = ln sum e^biased, weights are e^s / (e^s + e^sink)
  * of what they were without it, so Y is multiplied by that. */
 #include "generator/front/expand_scores.h"
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST, SLOPES, TREE };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST, SLOPES, TREE, Q_SCALE, K_SCALE, V_SCALE };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES, SUMS };
 typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* qk_matmul_output_mode */
 
@@ -23,7 +26,8 @@ typedef struct {
   Expansion *x;
   ExpandScores scores; /* keys: with those of the cache */
   const GraphNode *node;
-  bool flat; /* operands are [batch, rows, heads * size] */
+  bool flat;       /* operands are [batch, rows, heads * size] */
+  NumberType type; /* in which operands are multiplied as nodes: theirs, or of e4m3 that of the result */
   const Symbolic *keys, *depth, *width;
   const Symbolic *past; /* keys of the cache */
   GraphTensor *shown;   /* what qk_matmul_output is */
@@ -179,10 +183,21 @@ static void read_cache(Attention *at)
 
 /* ---- heads ---- */
 
-/* [batch, heads, keys, size], behind the cache. */
-static GraphTensor *keys_of(Attention *at, unsigned input, const char *part, const Symbolic *size)
+static bool is_narrow(const Attention *at)
 {
-  GraphTensor *tensor = expand_input(at->x, input);
+  return expand_input(at->x, Q)->type == NUMBER_E4M3;
+}
+
+/* In the type that operands are multiplied in. */
+static GraphTensor *widened(Attention *at, const char *part, GraphTensor *tensor)
+{
+  return is_narrow(at) ? expand_cast(at->x, part, tensor, at->type) : tensor;
+}
+
+/* [batch, heads, keys, size], behind the cache. */
+static GraphTensor *keys_of(Attention *at, unsigned input, const char *part, GraphTensor *tensor,
+                            const Symbolic *size)
+{
   unsigned cache = input == K ? PAST_KEY : PAST_VALUE;
   if (at->flat) {
     tensor = expand_reshape(at->x, part, tensor,
@@ -197,9 +212,17 @@ static GraphTensor *keys_of(Attention *at, unsigned input, const char *part, con
                                           .attributes = {{"axis", 2}}});
 }
 
+/* The same as they are multiplied; `keys`: as they are. */
+static GraphTensor *multiplied(Attention *at, unsigned input, const char *part, GraphTensor *keys,
+                               const Symbolic *size)
+{
+  if (!is_narrow(at) || at->past || expand_failed(at->x)) return widened(at, part, keys);
+  return keys_of(at, input, part, widened(at, part, expand_input(at->x, input)), size);
+}
+
 static GraphTensor *queries(Attention *at)
 {
-  GraphTensor *q = expand_input(at->x, Q);
+  GraphTensor *q = widened(at, "q", expand_input(at->x, Q));
   if (at->flat && at->scores.grouped) {
     const Symbolic *shape[] = {at->scores.batch, at->scores.rows, at->scores.kv_heads, at->scores.group,
                                at->depth};
@@ -261,13 +284,17 @@ static GraphTensor *capped(Attention *at, GraphTensor *scores)
   return expand_scores_capped(&at->scores, scores, most, &angle);
 }
 
-/* One number for each head, or one for all, beside scores: in f32, `behind` dimensions in front of their last. */
+/* One number for each head, or one for all, beside scores: in f32, `behind` dimensions in front of their last. Of keys and values: one
+ * for each head of theirs. */
 static GraphTensor *of_heads(Attention *at, unsigned input, const char *what, unsigned behind)
 {
   GraphTensor *tensor = expand_input(at->x, input);
-  if (tensor->rank > 1 || (tensor->rank == 1 && !symbolic_same(tensor->shape[0], at->scores.q_heads))) {
+  bool keys = input == K_SCALE || input == V_SCALE;
+  const Symbolic *heads = keys ? at->scores.kv_heads : at->scores.q_heads;
+  if (tensor->rank > 1 || (tensor->rank == 1 && !symbolic_same(tensor->shape[0], heads))) {
     expand_refuse(at->x, ERROR_INPUT, input, "shape", NULL,
-                  "a %s is one number for each head of queries, or one number: not `%s`", what, tensor->name);
+                  "a %s is one number for each head of %s, or one number: not `%s`", what,
+                  keys ? "keys" : "queries", tensor->name);
     return NULL;
   }
   tensor = expand_cast(at->x, what, tensor, NUMBER_F32);
@@ -275,10 +302,24 @@ static GraphTensor *of_heads(Attention *at, unsigned input, const char *what, un
   const Symbolic *shape[4];
   unsigned n = 0;
   shape[n++] = at->scores.grouped ? at->scores.kv_heads : at->scores.q_heads;
-  if (at->scores.grouped) shape[n++] = at->scores.group;
+  if (at->scores.grouped) shape[n++] = keys ? number(at, 1) : at->scores.group;
   while (behind--)
     shape[n++] = number(at, 1);
   return expand_reshape(at->x, what, tensor, shape, n);
+}
+
+/* By the scales of what was multiplied; in f32 where there are some. */
+static GraphTensor *scaled(Attention *at, const char *part, GraphTensor *tensor, unsigned first,
+                           unsigned last)
+{
+  GraphTensor *scale = NULL;
+  for (unsigned i = first; i <= last && !expand_failed(at->x); i++) {
+    if (!expand_input(at->x, i)) continue;
+    GraphTensor *more = of_heads(at, i, "scale", 2);
+    scale = scale ? expand(at->x, ONNX_Mul, "scale", scale, more) : more;
+  }
+  if (!scale || expand_failed(at->x)) return tensor;
+  return expand(at->x, ONNX_Mul, part, expand_cast(at->x, part, tensor, NUMBER_F32), scale);
 }
 
 /* An index of scores. */
@@ -516,19 +557,40 @@ static GraphTensor *weights(Attention *at, GraphTensor *scores)
                            1,
                            {at->precise},
                            .attributes = {{"axis", -1},
-                                          {"masked_rows", .text = may_see_nothing(at) ? "zero" : "nan"}}});
-  return expand_cast(at->x, "weights", rows, expand_input(at->x, V)->type);
+                                          {"masked_rows", .text = may_see_nothing(at) ? "zero" : "nan"},
+                                          {"weights", .text = is_narrow(at) ? "e4m3" : "own"}}});
+  return expand_cast(at->x, "weights", rows, at->type);
 }
 
 /* ---- the whole ---- */
 
 static void check_types(Attention *at)
 {
-  const GraphTensor *q = expand_input(at->x, Q), *v = expand_input(at->x, V);
-  if (q->type == v->type) return;
-  expand_refuse(at->x, ERROR_UNSUPPORTED, V, "unsupported-type", "insert a Cast",
-                "values of another type than queries are not supported: `%s` is %s, `%s` %s", v->name,
-                number_name(v->type), q->name, number_name(q->type));
+  const GraphTensor *q = expand_input(at->x, Q);
+  for (unsigned i = is_narrow(at) ? K : V; i <= V; i++) { /* else the product refuses keys of another type */
+    const GraphTensor *other = expand_input(at->x, i);
+    if (q->type == other->type) continue;
+    expand_refuse(at->x, ERROR_UNSUPPORTED, i, "unsupported-type", "insert a Cast",
+                  "%s of another type than queries are not supported: `%s` is %s, `%s` %s",
+                  i == K ? "keys" : "values", other->name, number_name(other->type), q->name,
+                  number_name(q->type));
+    return;
+  }
+}
+
+/* The type in which operands are multiplied, and what operands of e4m3 have beside them. */
+static void read_types(Attention *at)
+{
+  const GraphAttribute *asked = graph_attribute_find(at->node, "output_dtype");
+  bool narrow = is_narrow(at), says = asked && asked->integer != OPERATOR_NO_TYPE;
+  at->type = !narrow ? expand_input(at->x, Q)->type : says ? (NumberType)asked->integer : NUMBER_BF16;
+  if (says && (!narrow || (at->type != NUMBER_BF16 && at->type != NUMBER_F16)))
+    expand_refuse_attribute(at->x, ERROR_INPUT, "output_dtype", "bf16, f16; of other operands it is theirs",
+                            "`output_dtype` is the type of the result of operands of e4m3");
+  for (unsigned i = Q_SCALE; i <= V_SCALE && !narrow; i++)
+    if (expand_input(at->x, i))
+      expand_refuse(at->x, ERROR_INPUT, i, "extra-input", NULL, "scales are of operands of e4m3: not `%s`",
+                    expand_input(at->x, i)->name);
 }
 
 /* qk_matmul_output_mode says which of the steps it is. */
@@ -581,18 +643,23 @@ void expand_attention(Expansion *x)
 {
   Attention attention = {.x = x, .scores = {.x = x}, .node = expand_written(x)}, *at = &attention;
   check_types(at);
+  read_types(at);
   check_shown(at);
   if (!expand_failed(x)) read_shapes(at);
   read_cache(at);
   if (expand_failed(x)) return;
-  GraphTensor *keys = keys_of(at, K, "k", at->depth), *values = keys_of(at, V, "v", at->width);
-  GraphTensor *k = expand_scores_turned(&at->scores, "kt", expand_scores_shared(&at->scores, "k", keys));
-  GraphTensor *scores = show(at, SHOW_PRODUCT, product(at, queries(at), k));
+  GraphTensor *keys = keys_of(at, K, "k", expand_input(x, K), at->depth),
+              *values = keys_of(at, V, "v", expand_input(x, V), at->width);
+  GraphTensor *k = multiplied(at, K, "k", keys, at->depth), *v = multiplied(at, V, "v", values, at->width);
+  k = expand_scores_turned(&at->scores, "kt", expand_scores_shared(&at->scores, "k", k));
+  GraphTensor *scores =
+      show(at, SHOW_PRODUCT, scaled(at, "scaled", product(at, queries(at), k), Q_SCALE, K_SCALE));
   scores = show(at, SHOW_CAPPED, capped(at, scores));
   scores = show(at, SHOW_BIASED, banded(at, branched(at, masked(at, leant(at, scores)))));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
-  GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, expand_scores_shared(&at->scores, "v", values));
-  y = result(at, sunk(at, y));
+  GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, expand_scores_shared(&at->scores, "v", v));
+  y = scaled(at, "scaled", sunk(at, y), V_SCALE, V_SCALE);
+  y = result(at, expand_cast(x, "y", y, at->type));
   if (expand_wants(x, SUMS) && !at->sums) at->sums = log_sums(at);
   if (expand_wants(x, SUMS) && at->scores.grouped)
     at->sums = expand_reshape(x, "sums", at->sums,
@@ -600,8 +667,7 @@ void expand_attention(Expansion *x)
   if (expand_wants(x, SUMS)) expand_give(x, SUMS, at->sums);
   if (expand_wants(x, SCORES))
     expand_give(x, SCORES,
-                expand_scores_merge(&at->scores, "shown",
-                                    expand_cast(x, "shown", at->shown, expand_input(x, Q)->type),
+                expand_scores_merge(&at->scores, "shown", expand_cast(x, "shown", at->shown, at->type),
                                     at->scores.keys));
   expand_give(x, PRESENT_KEY, keys);
   expand_give(x, PRESENT_VALUE, values);

@@ -72,6 +72,7 @@ static const char *const row_places[] = {"slots", "begins", NULL};
 static const char *const gradients[] = {"queries", "keys", "values", NULL};
 static const char *const ends[] = {"begin", "end", NULL};
 static const char *const masked_rows[] = {"nan", "zero", NULL};
+static const char *const weight_types[] = {"own", "e4m3", NULL};
 /* Of float8e8m0, which there are no kernels for. */
 static const char *const round_modes[] = {"up", "down", "nearest", NULL};
 static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", NULL};
@@ -156,6 +157,7 @@ ATTRIBUTES(cast, CHOICE("round_mode", "up", round_modes), INT("saturate", 1), TY
 ATTRIBUTES(bit_cast, TYPE("to"))
 ATTRIBUTES(mask, CHOICE("diagonal", "begin", ends))
 ATTRIBUTES(attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
+ATTRIBUTES(own_attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), OPTIONAL_TYPE("output_dtype"), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_24, INT("is_causal", 0), INT("kv_num_heads", 0), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_grad, INT("is_causal", 0), INT("left_window_size", -1), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
 ATTRIBUTES(attention_grad_part, INT("is_causal", 0), INT("left_window_size", -1), CHOICE("of", NULL, gradients), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
@@ -185,7 +187,7 @@ ATTRIBUTES(axes, INTS("axes"))
 ATTRIBUTES(required_axes, REQUIRED_INTS("axes"))
 ATTRIBUTES(concat, REQUIRED_INT("axis"))
 ATTRIBUTES(axis_last, INT("axis", -1))
-ATTRIBUTES(softmax, INT("axis", -1), CHOICE("masked_rows", "nan", masked_rows))
+ATTRIBUTES(softmax, INT("axis", -1), CHOICE("masked_rows", "nan", masked_rows), CHOICE("weights", "own", weight_types))
 ATTRIBUTES(axis_1, INT("axis", 1))
 ATTRIBUTES(norm, INT("axis", -1), FLOAT("epsilon", 1e-5), INT("stash_type", 1))
 ATTRIBUTES(reduce, INT("keepdims", 1), INT("noop_with_empty_axes", 0))

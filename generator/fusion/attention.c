@@ -255,6 +255,18 @@ static NumberType widened_type(const AttentionPattern *at, const GraphNode *prod
   return *widener ? (*widener)->inputs[0]->type : product->inputs[1]->type;
 }
 
+/* Queries of the keys' type of 8 bits, where weights may be rounded to it: all of them are multiplied as they are. */
+static void take_narrow(AttentionPattern *at, NumberType type)
+{
+  const GraphAttribute *weights = graph_attribute_find(at->softmax, "weights");
+  GraphNode *node = alone(at, at->first->inputs[0]);
+  bool same = node && weights && !strcmp(weights->text, number_name(type)) && node->n_inputs &&
+              node->inputs[0]->type == type &&
+              program_shows_widened_queries(at->fuser->arena, node, at->first);
+  at->narrow = same ? node : NULL;
+  if (same) g_hash_table_add(at->inside, node);
+}
+
 /* Keys and values of 8 bits: nobody has to write them down wider. */
 static void take_widened(AttentionPattern *at)
 {
@@ -264,6 +276,7 @@ static void take_widened(AttentionPattern *at)
   at->widened = (wideners[0] || wideners[1]) && wideners[0] != wideners[1] && keys == values;
   for (unsigned i = 0; at->widened && i < G_N_ELEMENTS(wideners); i++)
     if (wideners[i]) g_hash_table_add(at->inside, wideners[i]);
+  if (wideners[0] && wideners[1] && at->widened) take_narrow(at, keys);
 }
 
 /* The group as it is, or without numbers of heads, or what widens its operands, where the family does not take these. */
@@ -272,6 +285,12 @@ static ProgramVerdict judge(AttentionPattern *at, Group **group)
   const GraphTensor *result = at->second->outputs[0];
   const GraphNode *const products[] = {at->first, at->second};
   ProgramVerdict verdict = fuser_judge(at->fuser, *group, result, false);
+  if (!verdict.taken && at->narrow) {
+    fuser_note(at->fuser, "`%s` is multiplied in 16 bits: %s", at->narrow->inputs[0]->name, verdict.why);
+    g_hash_table_remove(at->inside, at->narrow);
+    at->narrow = NULL;
+    judge_again(at, group, &verdict);
+  }
   if (!verdict.taken && at->numbers) {
     drop_numbers(at);
     judge_again(at, group, &verdict);
@@ -331,7 +350,10 @@ static void fuse(AttentionPattern *at)
     return;
   }
   if (paged) fuser_note(fuser, "pages of keys and values are read where they lie");
-  if (at->widened) fuser_note(fuser, "keys and values of 8 bits are widened in its kernel");
+  if (at->narrow)
+    fuser_note(fuser, "queries, keys, weights and values are multiplied in 8 bits");
+  else if (at->widened)
+    fuser_note(fuser, "keys and values of 8 bits are widened in its kernel");
   fuser_note(fuser, "attention `%s` is one kernel: `%s` stays in its registers", at->second->outputs[0]->name,
              at->first->outputs[0]->name);
   for (unsigned i = 0; i < group->nodes->len; i++)

@@ -8,8 +8,10 @@ typedef struct AttentionPattern {
   GPtrArray **readers;   /* by tensor index, of live nodes; of views of it too */
   GHashTable *inside;    /* nodes of the pattern */
   GraphNode *softmax, *first, *second;
-  GraphNode *sum;  /* the log-sum-exp of the same scores, which anybody may read; NULL: nobody asks for it */
-  bool widened;    /* keys and values are widened from 8 bits inside */
+  GraphNode *sum; /* the log-sum-exp of the same scores, which anybody may read; NULL: nobody asks for it */
+  bool widened;   /* keys and values are widened from 8 bits inside */
+  GraphNode *
+      narrow; /* who widens queries that are multiplied in 8 bits, as keys, weights and values then are; or NULL */
   bool numbers;    /* numbers of batches and heads are computed inside */
   const char *why; /* what keeps it from being one kernel */
   void (*visit)(struct AttentionPattern *at);

@@ -32,7 +32,7 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Atten
 static void read_at_zero(IrOp *op, void *data)
 {
   const KernelBuild *build = data;
-  if (op->code != OP_FILL || op->operands[1]->kind == EXPR_VALUE) return;
+  if (op->code != OP_FILL || op->operands[1]->kind != EXPR_INDEX) return; /* filled with values */
   IrExpr *access = op->operands[1];
   const IrValue *tensor = access->items[0]->value;
   bool pages = attention_of(build->op)->pages.rows && tensor != build->kernel->parameters[0];
@@ -684,6 +684,7 @@ bool kernel_write_attention(KernelBuild *build)
   write_seen(build);
   write_behind(build);
   write_down(build);
+  attention_write_start(build);
   write_gathered(build);
   write_slab(build);
   attention_write_widened(build, "keyed", "d_tile", attention->pages.scales[0], true,

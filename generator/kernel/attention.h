@@ -29,6 +29,8 @@ IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, boo
 IrExpr *attention_number(StepScope *scope, const char *name);
 /* An input of steps where the place's tile lies. */
 IrExpr *attention_load(StepScope *scope, unsigned input);
+/* The sub-kernel that gives what is subtracted of rows whose largest scores are given. */
+void attention_write_start(KernelBuild *build);
 /* The sub-kernel that gives a tile of keys or values in the type that they are multiplied in, each key's by its scale if they have some (`input`,
  * if `scaled`; in pages if `paged`). */
 void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,

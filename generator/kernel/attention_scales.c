@@ -1,4 +1,4 @@
-/* Keys and values of 8 bits in attention's templates: tiles in the type that they are multiplied in, each key's by its scale where keys have one. */
+/* Operands of 8 bits in attention's templates: what is subtracted of scores whose weights are of 8 bits, and keys and values that are widened: tiles in the type that they are multiplied in, each key's by its scale where keys have one. */
 #include "generator/kernel/attention.h"
 #include "generator/kernel/steps.h"
 
@@ -92,4 +92,24 @@ void attention_write_widened(KernelBuild *build, const char *name, const char *c
     values = ir_emit_value(&scope.builder, OP_MUL, type, "scaled", 2, values, scale);
   }
   scope_close(&scope, values);
+}
+
+#define LIFT                                                                                                 \
+  2 /* power of two: a row's largest weight is so much when it is found, and those that follow 2^lag at most */
+
+void attention_write_start(KernelBuild *build)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  int64_t extent[2] = {choice_int(build->choice, "rows", 0), 1};
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  if (choice_int(build->choice, "places", 0)) return; /* few queries: their template asks nobody */
+  scope_open(&scope, build, "start");
+  IrType type = ir_tile(module, NUMBER_F32, 2, extent, NULL);
+  IrExpr *start = ir_value(module, ir_parameter_new(scope.function, "high", type));
+  double powers = (attention_scales_steps(attention) ? G_LN2 : attention->scale) / G_LN2;
+  scope_add_tensors(&scope);
+  if (number_has_bytes(attention->type, 1))
+    start = ir_emit_value(&scope.builder, OP_SUB, type, "start", 2, start, ir_float(module, LIFT / powers));
+  scope_close(&scope, start);
 }

@@ -44,4 +44,6 @@ int64_t program_summed_rows(const GraphNode *node);
  * along what is contracted. */
 bool program_shows_widened(Arena *arena, const GraphNode *node, const GraphNode *product, bool gathered,
                            bool weighed);
+/* The same of its left operand, which a Cast widens. */
+bool program_shows_widened_queries(Arena *arena, const GraphNode *node, const GraphNode *product);
 Program *program_build(const ProgramGroup *group);

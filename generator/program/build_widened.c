@@ -10,14 +10,15 @@ static bool is_widening(const GraphNode *node)
          number_has_bytes(node->outputs[0]->type, 2);
 }
 
-static bool shows(const GraphNode *product, const GraphNode *node)
+static bool shows(const GraphNode *product, unsigned operand, const GraphNode *node)
 {
-  return product->inputs[1]->index == node->outputs[0]->index;
+  return product->inputs[operand]->index == node->outputs[0]->index;
 }
 
 bool program_is_widener(const ProgramBuilder *at, const GraphNode *node)
 {
-  return at->second && is_widening(node) && (shows(at->anchor, node) || shows(at->second, node));
+  return at->second && is_widening(node) &&
+         (shows(at->anchor, 1, node) || shows(at->second, 1, node) || shows(at->anchor, 0, node));
 }
 
 const GraphNode *program_widener_of(const ProgramBuilder *at, const GraphTensor *tensor)
@@ -90,6 +91,20 @@ bool program_shows_widened(Arena *arena, const GraphNode *node, const GraphNode 
     if (varies && (lacks >> of & 1 || (!weighed && symbolic_equals(index[of], 1)))) return false;
   }
   return true;
+}
+
+bool program_shows_widened_queries(Arena *arena, const GraphNode *node, const GraphNode *product)
+{
+  const GraphTensor *view = product->inputs[0];
+  const Symbolic *index[GRAPH_MAX_RANK];
+  ProgramAccess access = {.tensor = view};
+  uint32_t lacks;
+  bool whole = is_widening(node) && node->op->id == ONNX_Cast && view->rank >= 2 &&
+               (!view->begins || symbolic_equals(view->begins, 0)) && !graph_is_transposed(product, 0);
+  for (unsigned d = 0; whole && d < view->rank; d++) /* 1 along what is contracted */
+    access.at[d] = (ProgramIndex){symbolic_constant(arena, d + 1 == view->rank), PROGRAM_NONE};
+  return whole && (find_indices(arena, node->outputs[0], &access, index, &lacks) ||
+                   same_order(node->outputs[0], node->inputs[0]));
 }
 
 ProgramValue program_read_widened(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access)

@@ -240,6 +240,14 @@ static int operand_read(Attention *at, const ProgramValue *value)
   return PROGRAM_NONE;
 }
 
+/* May weights be rounded to the type? A program that was read as text has no nodes of a graph. */
+static bool may_round_weights(const Attention *at, NumberType type)
+{
+  const GraphNode *softmax = at->program->nodes[at->softmax].source;
+  const GraphAttribute *weights = softmax ? graph_attribute_find(softmax, "weights") : NULL;
+  return weights && !strcmp(weights->text, number_name(type));
+}
+
 static bool find_operands(Attention *at)
 {
   const Program *program = at->program;
@@ -270,7 +278,10 @@ static bool find_operands(Attention *at)
   if (!same)
     return bind_refuse(at->binding, "queries, keys and values are not of one type, added up in f32, nor keys "
                                     "and values of one of 8 bits");
-  if (number_bits(type) != 16) return bind_refuse(at->binding, "its type is not one of 16 bits");
+  bool eight = stored == type && may_round_weights(at, type);
+  if (number_bits(type) != 16 && !eight) return bind_refuse(at->binding, "its type is not one of 16 bits");
+  if (eight && (at->table != PROGRAM_NONE || at->bound->sequences.packed))
+    return bind_refuse(at->binding, "operands of 8 bits lie in pages, or behind one another");
   at->bound->type = type;
   at->bound->stored = stored;
   return true;
@@ -281,10 +292,11 @@ static bool find_operands(Attention *at)
 /* The value without Casts that change nothing, or that round to the operands' type. */
 static ProgramValue uncast(const Attention *at, ProgramValue value, bool narrow)
 {
+  bool eight = number_has_bytes(at->bound->type, 1); /* rounded to that, whatever they are cast to */
   while (value.kind == VALUE_NODE) {
     const ProgramNode *node = &at->program->nodes[value.node];
     bool cast = node->kind == NODE_MAP && node->op == ONNX_Cast && node->compute == NUMBER_F32 &&
-                (node->type == NUMBER_F32 || (narrow && node->type == at->bound->type));
+                (node->type == NUMBER_F32 || (narrow && (node->type == at->bound->type || eight)));
     if (!cast) break;
     value = node->operands[0];
   }

@@ -247,6 +247,10 @@ LowerTile *lower_fragments(Lower *lower, NumberType element, const Layout *layou
 bool lower_is_crossed(NumberType element, const Layout *layout);
 /* A tile in it; NULL where the shared tile is not contiguous along its rows, or nothing loads matrices. */
 LowerTile *lower_crossed(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
+/* Tiles in layout_turned by matrices, from a tile that lies the other way round and to one of layout_shared_paired; NULL, false: no
+ * such mechanism or tile. */
+LowerTile *lower_get_turned(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
+bool lower_put_turned(Lower *lower, LowerTile *tile, const LowerShared *shared);
 
 /* Is the op's mechanism one that the lanes of a warp issue together: matrices, shuffles? */
 bool lower_by_warp(const IrOp *op);
@@ -389,6 +393,9 @@ void lower_mma_fma(Lower *lower, const LowerProduct *product);   /* products_fma
 unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned row, unsigned column);
 /* The 32-bit register of a register operand whose `per` elements along k start at a coordinate. */
 IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at);
+/* The same of elements at `per` places along k. */
+IrExpr *lower_word_of(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at,
+                      const unsigned *k);
 /* Distinct row (dim 0) or column offsets of the accumulator's registers that are multiples of `step`,
  * ascending. */
 unsigned *lower_acc_offsets(Lower *lower, const LowerProduct *product, unsigned dim, unsigned step,

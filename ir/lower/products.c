@@ -38,11 +38,20 @@ unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned 
 
 IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at)
 {
+  unsigned k[4] = {0};
+  for (unsigned i = 0; i < per; i++)
+    k[i] = at[k_dim] + i;
+  return lower_word_of(lower, tile, per, k_dim, at, k);
+}
+
+IrExpr *lower_word_of(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at,
+                      const unsigned *k)
+{
   unsigned reg[4] = {0};
   bool word = tile->packed;
   for (unsigned i = 0; i < per; i++) {
     unsigned here[2] = {at[0], at[1]};
-    here[k_dim] += i;
+    here[k_dim] = k[i];
     reg[i] = lower_register_at(lower, tile->layout, here[0], here[1]);
     word &= reg[i] == reg[0] + i;
     if (reg[i] < tile->n) continue;

@@ -105,13 +105,28 @@ static unsigned second_row(const LowerProduct *product)
   return product->acc_at[2 * LAYOUT_MAX_DIMS] - product->acc_at[0];
 }
 
+/* The k that the instruction finds in B at a place along it: rows of a slot may have it in another order. */
+static unsigned k_of_place(const LowerShared *b, unsigned place)
+{
+  unsigned k = 0;
+  for (unsigned i = 0; i < b->layout->n; i++) {
+    const LayoutMode *digit = &b->layout->modes[i];
+    if (digit->dim != 0) continue;
+    k += place % digit->size * digit->step;
+    place /= digit->size;
+  }
+  return k;
+}
+
 static IrExpr *register_a(Lower *lower, const LowerProduct *product, unsigned row, unsigned k)
 {
-  unsigned per = number_elements(product->a_type, 4);
+  unsigned per = number_elements(product->a_type, 4), place[4] = {0};
   IrExpr *word[4];
   for (unsigned w = 0; w < 4; w++) {
-    unsigned at[2] = {row + w % 2 * second_row(product), k + w / 2 * 4 * per};
-    word[w] = lower_operand_word(lower, product->a_tile, per, 1, at);
+    unsigned at[2] = {row + w % 2 * second_row(product), 0};
+    for (unsigned i = 0; i < per; i++)
+      place[i] = k_of_place(&product->b, k + w / 2 * 4 * per + i);
+    word[w] = lower_word_of(lower, product->a_tile, per, 1, at, place);
   }
   return ir_list(lower->module, 4, word);
 }

@@ -117,8 +117,10 @@ void lower_find_fenced(IrOp *op, void *data)
 
 void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile)
 {
-  bool fenced = !tile->packed && !tile->array && g_hash_table_contains(lower->fenced, value) &&
-                layout_is_left_operand(tile->layout, tile->element) && number_bits(tile->element) <= 16;
+  bool fenced =
+      !tile->packed && !tile->array && g_hash_table_contains(lower->fenced, value) &&
+      (layout_is_left_operand(tile->layout, tile->element) || layout_is_paired_operand(tile->layout)) &&
+      number_bits(tile->element) <= 16;
   for (unsigned r = 0; r < tile->n && !tile->packed && !lower->failed; r++)
     tile->reg[r] = value_now(lower, tile->reg[r], register_of(tile->element));
   for (unsigned i = 0; tile->packed && i < lower_tile_words(tile) && !lower->failed; i++)
@@ -237,7 +239,8 @@ static bool is_packed_variable(const LowerTile *tile)
   NumberType element = tile->element;
   if (element == NUMBER_F16 || element == NUMBER_BF16) return tile->n % 2 == 0;
   return (element == NUMBER_S8 || element == NUMBER_U8 || number_is_small_float(element)) &&
-         tile->n % 4 == 0 && lower_is_fragment(element, tile->layout);
+         tile->n % 4 == 0 &&
+         (lower_is_fragment(element, tile->layout) || layout_is_paired_operand(tile->layout));
 }
 
 /* A tile whose words can be taken as they are; NULL otherwise. */

@@ -249,6 +249,9 @@ void lower_put(Lower *lower, IrOp *op)
   }
   if (!fits(lower, tile, &shared)) return;
   const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);
+  if (!peer && lower_by_warp(op) && op->operands[1]->kind == EXPR_VALUE &&
+      lower_put_turned(lower, lower_tile_as_kept(lower, op->operands[1]), &shared))
+    return;
   if (peer) {
     const IrExpr *counter = ir_attribute_value(op, ATTR_BARRIER);
     IrExpr *block = lower_s32(lower, peer), *barrier = NULL;
@@ -354,6 +357,8 @@ void lower_get(Lower *lower, IrOp *op)
   LowerTile *tile = NULL;
   if (matrix && lower_is_crossed(result->type.element, layout))
     tile = lower_crossed(lower, result->type.element, layout, &shared);
+  if (matrix && layout_is_turned(layout))
+    tile = lower_get_turned(lower, result->type.element, layout, &shared);
   if (!tile)
     tile = fragments
                ? lower_fragments(lower, result->type.element, layout, &shared)
@@ -378,6 +383,9 @@ static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *
     lower_make_pairs(lower, tile);
     tile->pair[r / 2] = from->pair[map[r] / 2];
   }
+  if (from->twin) tile->twin = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  for (unsigned r = 0; from->twin && r + 1 < tile->n; r += 2)
+    if (map[r] % 2 == 0 && map[r + 1] == map[r] + 1) tile->twin[r / 2] = from->twin[map[r] / 2];
   return tile;
 }
 

@@ -513,6 +513,7 @@ static const Layout *place_counted(Placement *placement, const IrOp *op, const I
 
 static bool place_registers(Placement *placement)
 {
+  place_turned(placement->kernel, placement->ops);
   for (const IrType *type; (type = largest_unplaced(placement));) {
     const Layout *layout = type->rank <= 2 ? place_every(placement, type) : NULL;
     if (!layout) layout = place_sorted(placement, type);
@@ -589,13 +590,12 @@ static bool check_threads(Placement *placement, const IrOp *mma)
  * conversion to them moves nothing. */
 static const Layout *fragments_of(Placement *placement, const IrOp *mma)
 {
-  Arena *arena = placement->module->arena;
   const IrType *type = &mma->operands[1]->value->type;
   unsigned m = (unsigned)ir_tile_extent(type, 0), k = (unsigned)ir_tile_extent(type, 1), warps_m, warps_n;
   if (ir_mechanism_of(mma)->accumulator == ACCUMULATOR_WARPGROUP)
-    return layout_group_a(arena, type->element, m, k, warpgroups_of_rows(m));
+    return place_left_operand(placement->kernel, mma, warpgroups_of_rows(m));
   split_sum(placement, mma, placement->warps, &warps_m, &warps_n);
-  return layout_mma_a(arena, type->element, m, k, warps_m, warps_n);
+  return layout_mma_a(placement->module->arena, type->element, m, k, warps_m, warps_n);
 }
 
 /* ---- The kernel ---- */

@@ -23,7 +23,9 @@ typedef enum {
   READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
   READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
   READ_OPERAND, /* by arithmetic whose result a product takes from registers: eight rows of the slot at once */
-  READ_VALUES,  /* by arithmetic alone */
+  READ_PAIRED, /* by warpgroup MMAs whose left operand of 8 bits is computed from a sum: in the order that this has it in */
+  READ_TURNED, /* by matrices that turn it around on its way to another slot */
+  READ_VALUES, /* by arithmetic alone */
 } SlotReader;
 
 static unsigned common(unsigned a, unsigned b)
@@ -70,10 +72,15 @@ static void place_slot(Slots *slots, IrOp *slot, unsigned inner, SlotReader read
   /* a warpgroup's rows are whole panels */
   unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
   wide = engine_run(slots, slot, inner, wide);
-  bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS || reader == READ_OPERAND;
+  bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS || reader == READ_OPERAND ||
+                  reader == READ_PAIRED || reader == READ_TURNED;
   unsigned swizzle = swizzled ? swizzle_widest(swizzles, (unsigned)number_bytes_of(element, wide)) : 0;
   unsigned pad = reader == READ_COLUMNS ? number_elements(element, 16) : reader == READ_FRAGMENTS ? 8 : 0;
-  slot->declared->layout = layout_shared(slots->module->arena, 2, extent, inner, element, swizzle, pad);
+  const Layout *paired = reader == READ_PAIRED
+                             ? layout_shared_paired(slots->module->arena, extent, inner, element, swizzle)
+                             : NULL;
+  slot->declared->layout =
+      paired ? paired : layout_shared(slots->module->arena, 2, extent, inner, element, swizzle, pad);
 }
 
 /* Is the value computed, element by element, from what lies in the slot? A value is looked at once, however often it is read. */
@@ -94,10 +101,65 @@ static bool computed_from(const Slots *slots, const IrExpr *operand, const IrOp 
   return comes_from(slots, operand, slot, seen);
 }
 
+/* Is the value computed, element by element, from a product's sum? */
+static bool comes_from_sum(const Slots *slots, const IrExpr *operand, GHashTable *seen)
+{
+  if (operand->kind != EXPR_VALUE || !g_hash_table_add(seen, operand->value)) return false;
+  for (unsigned i = 0; i < slots->ops->len; i++) {
+    const IrOp *op = slots->ops->pdata[i];
+    if (op->code == OP_MMA && op->operands[0]->value == operand->value) return true;
+  }
+  const IrOp *def = operand->value->def;
+  bool from = false;
+  bool same = def && (ir_op_is_elementwise(def->code) || def->code == OP_VAR);
+  for (unsigned i = 0; same && i < def->n_operands && !from; i++)
+    from = comes_from_sum(slots, def->operands[i], seen);
+  return from;
+}
+
+/* Do threads fill the slot, and is it only ever the right operand of warpgroup MMAs whose left one is such a value of 8 bits? */
+static bool is_paired(const Slots *slots, const IrOp *slot, unsigned inner)
+{
+  bool paired = number_bits(slot->declared->element) == 8, multiplied = false;
+  for (unsigned i = 0; i < slots->ops->len && paired; i++) {
+    const IrOp *op = slots->ops->pdata[i];
+    if (op->code == OP_FILL || op->code == OP_GET)
+      paired = ir_slot_of(slots->kernel, op->operands[0], NULL) != slot;
+    if (op->code != OP_MMA) continue;
+    bool right = ir_slot_of(slots->kernel, op->operands[2], NULL) == slot;
+    paired = ir_slot_of(slots->kernel, op->operands[1], NULL) != slot;
+    if (!right || !paired) continue;
+    const IrExpr *b = op->operands[2];
+    unsigned k = b->kind == EXPR_TRANSPOSED ? 1 : 0;
+    g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+    paired = ir_is_grouped_product(op) && k == inner && comes_from_sum(slots, op->operands[1], seen);
+    multiplied = true;
+  }
+  return paired && multiplied;
+}
+
+/* Is a slot of 8 bits read but across its rows, to be put into another one? */
+static bool is_turned(const Slots *slots, const IrOp *slot, unsigned inner)
+{
+  bool turned = number_bits(slot->declared->element) == 8, read = false;
+  for (unsigned i = 0; i < slots->ops->len && turned; i++) {
+    const IrOp *op = slots->ops->pdata[i];
+    if (op->code == OP_MMA)
+      turned = ir_slot_of(slots->kernel, op->operands[1], NULL) != slot &&
+               ir_slot_of(slots->kernel, op->operands[2], NULL) != slot;
+    if (op->code != OP_GET || ir_slot_of(slots->kernel, op->operands[0], NULL) != slot) continue;
+    read = true;
+    turned = inner == 1 && op->operands[0]->kind == EXPR_TRANSPOSED;
+  }
+  return turned && read;
+}
+
 /* How the product that takes the slot reads it; `inner`: the slot's contiguous dimension. */
 static SlotReader reader_of(Slots *slots, const IrOp *slot, unsigned inner)
 {
   bool multiplied = false, whole = ir_tile_extent(slot->declared, 1 - inner) > 1;
+  if (is_paired(slots, slot, inner)) return READ_PAIRED;
+  if (is_turned(slots, slot, inner)) return READ_TURNED;
   for (unsigned i = 0; i < slots->ops->len; i++) {
     const IrOp *op = slots->ops->pdata[i];
     if (op->code != OP_MMA) continue;
@@ -158,4 +220,50 @@ void place_slots(IrFunction *kernel, const GPtrArray *ops)
     unsigned inner = op->code == OP_FILL ? (unsigned)inner_dim_of_fill(op) : inner_dim_of_put(&slots, slot);
     place_slot(&slots, slot, inner, reader_of(&slots, slot, inner), swizzles_of(&slots, op, slot));
   }
+}
+
+/* The slot into which the value is put as it is; NULL: there is none. */
+static const IrOp *put_into(IrFunction *kernel, const GPtrArray *ops, const IrValue *value)
+{
+  for (unsigned i = 0; i < ops->len; i++) {
+    const IrOp *op = ops->pdata[i];
+    if (op->code == OP_PUT && op->operands[1]->kind == EXPR_VALUE && op->operands[1]->value == value)
+      return ir_slot_of(kernel, op->operands[0], NULL);
+  }
+  return NULL;
+}
+
+/* Bytes that go from a slot to one that lies the other way round pass through registers by matrices. */
+void place_turned(IrFunction *kernel, const GPtrArray *ops)
+{
+  unsigned warps = ir_launch_threads(kernel) / WARP_LANES;
+  const Mechanism *loads = ir_mechanism_issued(kernel->module, MECHANISM_GET, ISSUE_WARP),
+                  *stores = ir_mechanism_issued(kernel->module, MECHANISM_PUT, ISSUE_WARP);
+  if (!loads || loads->missing || !loads->transposes || !stores || stores->missing) return;
+  for (unsigned i = 0; i < ops->len; i++) {
+    IrOp *op = ops->pdata[i];
+    if (op->code != OP_GET || op->operands[0]->kind != EXPR_TRANSPOSED ||
+        op->results[0]->type.kind != TYPE_TILE)
+      continue;
+    IrType *type = &op->results[0]->type;
+    const IrOp *to = put_into(kernel, ops, op->results[0]);
+    if (!to || !layout_is_shared_paired(to->declared->layout)) continue;
+    const Layout *layout =
+        layout_turned(kernel->module->arena, type->element, (unsigned)ir_tile_extent(type, 0),
+                      (unsigned)ir_tile_extent(type, 1), warps);
+    if (!layout) continue;
+    type->layout = layout;
+    ir_mechanism_set(op, loads);
+  }
+}
+
+const Layout *place_left_operand(IrFunction *kernel, const IrOp *mma, unsigned warpgroups)
+{
+  Arena *arena = kernel->module->arena;
+  const IrType *type = &mma->operands[1]->value->type;
+  const IrOp *b = ir_slot_of(kernel, mma->operands[2], NULL);
+  unsigned m = (unsigned)ir_tile_extent(type, 0), k = (unsigned)ir_tile_extent(type, 1);
+  if (b && layout_is_shared_paired(b->declared->layout))
+    return layout_group_a_paired(arena, type->element, m, k, warpgroups);
+  return layout_group_a(arena, type->element, m, k, warpgroups);
 }

@@ -4,7 +4,7 @@
  * gives  in loops of roles whose products are asynchronous: weights are exponentials of what scores lie above the maxima so far; where one of
  *        the sums of them that a warp's lanes have exceeds the factor at which maxima follow, an `if` computes maxima, weights, sums and
  *        the rescaling as they stood there
- * breaks nothing: no weight exceeds a sum that it is part of, so without the `if` no maximum would have followed. In it maxima follow whatever
+ * breaks nothing: (maxima may follow so far below the highest score that its weight is more than 1, as operands of 8 bits want it) no weight exceeds a sum that it is part of, so without the `if` no maximum would have followed. In it maxima follow whatever
  *        rise there is, or the same sums would exceed the factor again; sums and products are relative to them, so results are the same but for rounding
  *
  * Scores stay in registers until the sums are there; so they have to be products as they are. What is saved is a comparison an element, the exchange between lanes, and that
@@ -14,9 +14,12 @@
 #include <math.h>
 
 typedef struct {
-  IrRegion *scope;            /* the role's body */
-  IrOp *high;                 /* the rows' maxima of scores */
-  IrOp *rise, *climb, *far;   /* how far they lie above those so far, in powers of two; whether too far */
+  IrRegion *scope;          /* the role's body */
+  IrOp *high;               /* the rows' maxima of scores */
+  IrOp *rise, *climb, *far; /* how far they lie above those so far, in powers of two; whether too far */
+  IrOp *
+      start; /* of maxima that follow: so far below the highest score, which then has a larger weight; NULL: they are it */
+  double lift;                /* that weight */
   IrOp *pick, *keep;          /* what is subtracted then, and what sets the variable to it */
   IrOp *fell, *fall, *shrink; /* what is left of sums so far */
   IrOp *total, *set;          /* the rows' sum, and what sets it */
@@ -70,12 +73,28 @@ static IrOp *find_user(const IrOp *op, IrOpcode code)
   return NULL;
 }
 
-/* pick = select (high - peak) c > lag, high, peak; peak <- pick */
+/* start = high - number */
+static IrOp *find_start(const IrOp *high, double *number)
+{
+  IrOp *user = find_user(high, OP_SUB);
+  while (user && !(is_value(user->operands[0], high->results[0]) && read_number(user->operands[1], number))) {
+    IrOp *next = user->next;
+    while (next && !(next->code == OP_SUB && ir_op_uses(next, high->results[0])))
+      next = next->next;
+    user = next;
+  }
+  return user;
+}
+
+/* pick = select (high - peak) c > lag, high or start, peak; peak <- pick */
 static bool match_maxima(Softmax *softmax)
 {
   const IrValue *high = softmax->high->results[0];
-  IrOp *pick = softmax->pick = find_user(softmax->high, OP_SELECT);
-  if (!pick || !is_value(pick->operands[1], high) || pick->operands[2]->kind != EXPR_VALUE ||
+  double below = 0;
+  softmax->start = find_start(softmax->high, &below);
+  const IrOp *top = softmax->start ? softmax->start : softmax->high;
+  IrOp *pick = softmax->pick = find_user(top, OP_SELECT);
+  if (!pick || !is_value(pick->operands[1], top->results[0]) || pick->operands[2]->kind != EXPR_VALUE ||
       !pick->operands[2]->value->variable)
     return false;
   softmax->peak = pick->operands[2]->value;
@@ -86,6 +105,11 @@ static bool match_maxima(Softmax *softmax)
   double lag;
   if (!softmax->rise || !softmax->keep || !read_number(softmax->far->operands[1], &lag)) return false;
   softmax->factor = exp2(lag);
+  double c;
+  if (softmax->start && (!read_number(softmax->climb->operands[1], &c) ||
+                         ir_region_count_uses(softmax->scope, top->results[0], NULL) != 1))
+    return false;
+  softmax->lift = softmax->start ? exp2(below * c) : 1;
   return is_value(softmax->rise->operands[0], high) && is_value(softmax->rise->operands[1], softmax->peak) &&
          is_value(softmax->keep->operands[0], softmax->peak) &&
          ir_region_count_uses(softmax->scope, high, NULL) == 2;
@@ -168,18 +192,18 @@ static bool match(Softmax *softmax)
       !ir_attribute_is(high, ATTR_WITH, "max") || !is_product(softmax, high->operands[0]) ||
       !match_maxima(softmax) || !match_weights(softmax))
     return false;
-  /* A sum of so many weights that were of about 1 would exceed the factor. */
+  /* A sum of so many weights as large as they begin would exceed the factor. */
   int64_t together = ir_tile_elements(&high->operands[0]->value->type) /
                      ir_tile_elements(&softmax->total->operands[2]->value->type);
-  return softmax->factor > (double)together && find_slice(softmax);
+  return softmax->factor > softmax->lift * (double)together && find_slice(softmax);
 }
 
 /* Does it only say what maxima have become, or rescale what they were subtracted from? Where none has risen there is nothing to do. */
 static bool is_of_risen(const Softmax *softmax, const IrOp *op)
 {
-  const IrOp *of[] = {softmax->high,   softmax->rise,  softmax->climb, softmax->far,
-                      softmax->pick,   softmax->keep,  softmax->fell,  softmax->fall,
-                      softmax->shrink, softmax->total, softmax->set};
+  const IrOp *of[] = {softmax->high,  softmax->rise,   softmax->climb, softmax->far,
+                      softmax->start, softmax->pick,   softmax->keep,  softmax->fell,
+                      softmax->fall,  softmax->shrink, softmax->total, softmax->set};
   for (unsigned i = 0; i < G_N_ELEMENTS(of); i++)
     if (op == of[i]) return true;
   const IrExpr *last = op->n_operands ? op->operands[op->n_operands - 1] : NULL;
@@ -194,11 +218,12 @@ static void follow(const Softmax *softmax, IrRegion *inside, IrExpr *part)
   for (unsigned i = 0; i < softmax->slice->len; i++)
     ir_op_move(softmax->slice->pdata[i], inside, NULL);
   IrOp *pick = softmax->pick, *total = softmax->total;
+  const IrOp *top = softmax->start ? softmax->start : softmax->high;
   IrBuilder builder = ir_builder_before(pick);
   builder.mark = pick->mark;
   IrExpr *higher =
       ir_emit_value(&builder, OP_MAX, pick->results[0]->type, pick->results[0]->name, 2,
-                    ir_value(module, (IrValue *)softmax->peak), ir_value(module, softmax->high->results[0]));
+                    ir_value(module, (IrValue *)softmax->peak), ir_value(module, top->results[0]));
   ir_replace_uses(softmax->scope, pick->results[0], higher);
   builder = ir_builder_before(total);
   builder.mark = total->mark;

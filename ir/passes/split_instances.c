@@ -73,8 +73,11 @@ static bool is_part(const IrExpr *operand)
 static const Layout *operand_layout(const Instances *split, const IrType *type, int64_t rows,
                                     unsigned warpgroups)
 {
-  return layout_group_a(split->module->arena, type->element, (unsigned)rows,
-                        (unsigned)ir_tile_extent(type, 1), warpgroups);
+  Arena *arena = split->module->arena;
+  unsigned k = (unsigned)ir_tile_extent(type, 1);
+  if (layout_is_paired_operand(type->layout))
+    return layout_group_a_paired(arena, type->element, (unsigned)rows, k, warpgroups);
+  return layout_group_a(arena, type->element, (unsigned)rows, k, warpgroups);
 }
 
 static bool is_operand(const Instances *split, const IrOp *convert)

@@ -45,7 +45,7 @@ constant scale: f16 [] align 2
 tensor scaled: f16 [B, H, S, S] align 2
 output weights: f16 [B, H, S, S] align 2
 node scaled = Mul(scores, scale)
-node weights = Softmax(scaled) axis=-1 masked_rows=nan
+node weights = Softmax(scaled) axis=-1 masked_rows=nan weights=own
 
 $ echo '{"inputs": {"x": {"type": "f32", "shape": ["B", 4, 4]}}, "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["a"]}, {"op": "Det", "inputs": ["a"], "outputs": ["y"]}, {"op": "Det", "inputs": ["x"], "outputs": ["z"]}], "outputs": ["y", "z"]}' >lacks.json; python3 $SRC/tests/onnx/encode.py lacks.json >lacks.onnx; adlgen import lacks.onnx --report
 operator  domain   nodes  adlgen has it

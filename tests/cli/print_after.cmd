@@ -18,7 +18,7 @@ node h = MatMul(x, w) alpha=1
 node r = Reshape(h, heads) allowzero=0
 node t = Transpose(r) perm=1,0,2
 node g = Identity(t)
-node s = Softmax(g) axis=-1 masked_rows=nan
+node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 node y = LpNormalization(s) axis=-1 p=2
 ; after infer: types and shapes are known, and integers that follow from shapes and constants
 graph net opset 27
@@ -36,7 +36,7 @@ node h = MatMul(x, w) alpha=1
 node r = Reshape(h, heads) allowzero=0
 node t = Transpose(r) perm=1,0,2
 node g = Identity(t)
-node s = Softmax(g) axis=-1 masked_rows=nan
+node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 node y = LpNormalization(s) axis=-1 p=2
 ; after expand: functions are what they are defined by, what is known is constants, and nothing is left that these replace
 graph net opset 27
@@ -64,7 +64,7 @@ node h = MatMul(x, w) alpha=1
 node r = Reshape(h, heads) allowzero=0
 node t = Transpose(r) perm=1,0,2
 node g = Identity(t)
-node s = Softmax(g) axis=-1 masked_rows=nan
+node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 node y.wide = Cast(s) round_mode=up saturate=1 to=f32
 node y.square = Mul(y.wide, y.wide)
 node y.sum = ReduceSum(y.square, y.axes) keepdims=1 noop_with_empty_axes=0
@@ -91,7 +91,7 @@ node h = MatMul(x, w) alpha=1
 node r = Reshape(h, heads) allowzero=0
 node t = Transpose(r) perm=1,0,2
 node g = Identity(t)
-node s = Softmax(g) axis=-1 masked_rows=nan
+node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 node y = LpNormalization(s) axis=-1 p=2
 
 ==> h100/graph.17-make_views.txt <==
@@ -103,7 +103,7 @@ view h#2: bf16 [4, M, 16] strides [16, 64, 1] begins 0 align 2
 tensor g: bf16 [4, M, 16] align 2
 node g = Identity(h#2)
 tensor s: bf16 [4, M, 16] align 2
-node s = Softmax(g) axis=-1 masked_rows=nan
+node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 tensor y.square: f32 [4, M, 16] align 4
 node y.square = Mul(s, s)
 constant y.axes: s64 [1] align 8
@@ -133,7 +133,7 @@ view h#2: bf16 [4, M, 16] strides [16, 64, 1] begins 0 align 2
 tensor g: bf16 [4, M, 16] align 2
   node g = Identity(h#2)
 tensor s: bf16 [4, M, 16] align 2
-  node s = Softmax(g) axis=-1 masked_rows=nan
+  node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 tensor y.square: f32 [4, M, 16] align 4
   node y.square = Mul(s, s)
 constant y.axes: s64 [1] align 8
@@ -158,7 +158,7 @@ $ sed 's/"Identity"/"Foo"/' net.json >foo.json; adlgen import foo.json --print-a
 node h = MatMul(x, w) alpha=1
 node r = Reshape(h, heads) allowzero=0
 node t = Transpose(r) perm=1,0,2
-node s = Softmax(g) axis=-1 masked_rows=nan
+node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 node y = LpNormalization(s) axis=-1 p=2
 
 $ adlgen import net.json --print-after make_views

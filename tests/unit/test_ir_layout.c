@@ -104,6 +104,40 @@ static void test_group_a(void **state)
   assert_null(layout_group_a(arena, NUMBER_F64, 64, 32, 1));
 }
 
+/* Of each 16 of k a lane has four that it has of an accumulator, and shared memory has them side by side. */
+static void test_paired(void **state)
+{
+  g_autoptr(Arena) arena = arena_new();
+  unsigned extents[2] = {64, 128};
+  const Layout *a = layout_group_a_paired(arena, NUMBER_E4M3, 128, 128, 2),
+               *b = layout_shared_paired(arena, extents, 1, NUMBER_E4M3, 128);
+  assert_true(layout_is_paired_operand(a));
+  assert_true(layout_is_shared_paired(b));
+  assert_true(layout_same_threads(layout_group_d(arena, 128, 128, 2), a));
+  assert_false(layout_same_threads(layout_group_d(arena, 128, 128, 2),
+                                   layout_group_a(arena, NUMBER_E4M3, 128, 128, 2)));
+  expect_cover(a, 1);
+  for (unsigned l = 0; l < 32; l++)
+    for (unsigned i = 0; i < 64;
+         i++) { /* the instruction's place along k of a register is that of its byte in a row of b */
+      unsigned at[LAYOUT_MAX_DIMS], row[LAYOUT_MAX_DIMS] = {0};
+      layout_at(a, 0, 0, l, i, at);
+      unsigned place = i / 16 * 32 + i / 8 % 2 * 16 + 4 * (l % 4) + i % 4;
+      row[1] = at[1];
+      assert_int_equal(layout_byte_offset(b, NUMBER_E4M3, row), place);
+    }
+  assert_null(layout_group_a_paired(arena, NUMBER_BF16, 64, 64, 1));
+  assert_null(layout_group_a_paired(arena, NUMBER_E4M3, 64, 48, 1));
+  assert_null(layout_shared_paired(arena, extents, 1, NUMBER_E4M3, 0));
+  const Layout *turned = layout_turned(arena, NUMBER_E4M3, 64, 128, 4);
+  assert_true(layout_is_turned(turned));
+  assert_false(layout_is_turned(a));
+  expect_cover(turned, 1);
+  expect_cover(layout_turned(arena, NUMBER_E4M3, 96, 128, 4),
+               1); /* two warps below one another, two beside */
+  assert_null(layout_turned(arena, NUMBER_E4M3, 96, 32, 4));
+}
+
 /* Row of 64 that a lane's first or second row is where A lies across k: matrices of bytes, transposed, give a
  * lane pairs of rows; of words a lane loads pairs, of chunks of 16 bytes that are four chunks apart. */
 static unsigned row_across(unsigned bytes, unsigned warp, unsigned lane, unsigned second)
@@ -541,6 +575,9 @@ static void test_text(void **state)
   expect_round_trip(arena, layout_transposed(arena, d), NUMBER_F32);
   expect_round_trip(arena, layout_slice(arena, layout_transposed(arena, d), 1), NUMBER_F32);
   expect_round_trip(arena, layout_group_a(arena, NUMBER_E4M3, 128, 64, 2), NUMBER_E4M3);
+  expect_round_trip(arena, layout_group_a_paired(arena, NUMBER_E4M3, 128, 64, 2), NUMBER_E4M3);
+  expect_round_trip(arena, layout_shared_paired(arena, square, 1, NUMBER_E4M3, 64), NUMBER_E4M3);
+  expect_round_trip(arena, layout_turned(arena, NUMBER_E4M3, 128, 64, 4), NUMBER_E4M3);
   expect_round_trip(arena, layout_group_d_across(arena, 4, 256, 64, 2), NUMBER_F32);
   expect_round_trip(arena, layout_group_a_across(arena, NUMBER_E4M3, 128, 64, 2), NUMBER_E4M3);
   expect_round_trip(arena, layout_patches(arena, 128, 128, 8, 8), NUMBER_S8);
@@ -617,25 +654,16 @@ static void test_by_threads(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_group_d),
-      cmocka_unit_test(test_group_a),
-      cmocka_unit_test(test_group_d_packs_to_a),
-      cmocka_unit_test(test_group_across),
-      cmocka_unit_test(test_patches),
-      cmocka_unit_test(test_replicated),
-      cmocka_unit_test(test_mma),
-      cmocka_unit_test(test_blocked),
-      cmocka_unit_test(test_fma),
-      cmocka_unit_test(test_swizzle),
-      cmocka_unit_test(test_padding),
-      cmocka_unit_test(test_slice),
-      cmocka_unit_test(test_every),
-      cmocka_unit_test(test_transposed),
-      cmocka_unit_test(test_equal),
-      cmocka_unit_test(test_vector),
-      cmocka_unit_test(test_text),
-      cmocka_unit_test(test_refused_texts),
-      cmocka_unit_test(test_by_threads),
+      cmocka_unit_test(test_group_d),       cmocka_unit_test(test_group_a),
+      cmocka_unit_test(test_paired),        cmocka_unit_test(test_group_d_packs_to_a),
+      cmocka_unit_test(test_group_across),  cmocka_unit_test(test_patches),
+      cmocka_unit_test(test_replicated),    cmocka_unit_test(test_mma),
+      cmocka_unit_test(test_blocked),       cmocka_unit_test(test_fma),
+      cmocka_unit_test(test_swizzle),       cmocka_unit_test(test_padding),
+      cmocka_unit_test(test_slice),         cmocka_unit_test(test_every),
+      cmocka_unit_test(test_transposed),    cmocka_unit_test(test_equal),
+      cmocka_unit_test(test_vector),        cmocka_unit_test(test_text),
+      cmocka_unit_test(test_refused_texts), cmocka_unit_test(test_by_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

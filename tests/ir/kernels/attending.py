@@ -48,6 +48,10 @@ func keep(%o: tile<f32>[m, n], %lse: tile<f32>[m, 1], %b: s32, %h: s32, %row: s3
   store O[%b, %h, %row, 0] <- %out
   store L[%b, %h, %row, 0] <- %lse
 }
+
+func at_highest(%high: tile<f32>[m, 1]) -> tile<f32>[m, 1] {
+  return %high
+}
 """
 
 
@@ -79,7 +83,7 @@ def filled_in(ir_tool, folder, name, kind, heads_inside, mutant=None, **paramete
         strides = f" strides [{rows} * ({heads}) * {width}, {width}, ({heads}) * {width}, 1]" if heads_inside else ""
         text = text.replace(head, f"{head}{strides} align 16")
     path = pathlib.Path(folder) / f"{name}.ir"
-    own = {"tk": kind, "keyed": "@as_they_are", "values": "@as_they_are", "seen": "@all_keys", "slab": "@no_page", "behind": "@from_0", "down": "@from_first", "gathered": "@no_heads"}
+    own = {"tk": kind, "keyed": "@as_they_are", "values": "@as_they_are", "seen": "@all_keys", "slab": "@no_page", "behind": "@from_0", "down": "@from_first", "start": "@at_highest", "gathered": "@no_heads"}
     bound = {"t": kind, **{name: value for name, value in own.items() if f"${name}" in text}, "score": "@plain_behind" if "$down" in text else "@plain", "epilogue": "@keep", **parameters}
     path.write_text(text + PARTS.replace("TYPE", kind).replace("ROWS", str(bound.get("rows", 128))).replace("WIDTH", str(bound.get("d", 128))))
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))

@@ -107,6 +107,8 @@ char **gpu_names(void);
 
 /* true if the description lists the family. */
 bool gpu_has(const Gpu *gpu, const char *family);
+/* true if instructions convert floats of 8 bits: that GPU multiplies them. */
+bool gpu_converts_float8(const Gpu *gpu);
 /* Any fact by its path ("latency.shared_load", "copy_async.alignment", "peaks.bf16"): FACT_UNKNOWN if absent.
  */
 double gpu_fact(const Gpu *gpu, const char *path);

@@ -14,6 +14,13 @@ bool gpu_has(const Gpu *gpu, const char *family)
   return section && section->is_family && find(gpu, path);
 }
 
+bool gpu_converts_float8(const Gpu *gpu)
+{
+  for (unsigned i = 0; i < gpu->n_products; i++)
+    if (gpu->products[i].a == NUMBER_E4M3) return true;
+  return false;
+}
+
 double gpu_fact(const Gpu *gpu, const char *path)
 {
   const Entry *entry = find(gpu, path);

@@ -268,10 +268,7 @@ static bool attributes_fit(const ParsedRow *parsed, const IrOp *op)
 static bool family_listed(const Gpu *gpu, const char *family)
 {
   if (*family == '\0' || gpu_has(gpu, family)) return true;
-  if (strcmp(family, "float8") != 0) return false;
-  for (unsigned i = 0; i < gpu->n_products; i++)
-    if (gpu->products[i].a == NUMBER_E4M3) return true;
-  return false;
+  return !strcmp(family, "float8") && gpu_converts_float8(gpu);
 }
 
 static const char *describe_operand(Emitter *e, const Operand *operand)

@@ -385,42 +385,53 @@ static IrExpr *join_quarters(Lower *lower, const LowerTile *tile, unsigned r)
   return lower_value(lower, OP_OR, ir_scalar(NUMBER_S32), "pair", 2, high, low);
 }
 
-/* Two neighbours of a word of four bytes, in the low half of a register. */
-static void split_quad(Lower *lower, const LowerTile *tile, unsigned quad, IrExpr **pairs)
+/* The tile that a cast widens as it lies: of 8 bits or 4, to pairs of 16. NULL: it does not. */
+static LowerTile *narrow_source(Lower *lower, const IrOp *op, const LowerTile *tile)
 {
-  IrExpr *word = tile->quads[quad];
-  if (number_is_small_float(tile->element)) {
-    IrOp *halves = lower_emit(lower, OP_UNPACK, 1, word);
-    pairs[0] = lower_result(lower, halves, "pair", ir_scalar(NUMBER_B16));
-    pairs[1] = lower_result(lower, halves, "pair", ir_scalar(NUMBER_B16));
-    return;
+  const IrExpr *operand = op->operands[0];
+  LowerTile *from = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
+  bool narrow = from && !from->packed && number_bits(from->element) <= 8 && from->element != NUMBER_BOOL &&
+                from->element != NUMBER_E8M0 && is_pair_type(tile->element) && tile->n % 2 == 0 &&
+                layout_equal(from->layout, tile->layout);
+  return narrow ? from : NULL;
+}
+
+static void set_widening(Lower *lower, IrOp *widen, NumberType from, NumberType into)
+{
+  ir_attribute_set(widen, ATTR_TYPE, ir_name(lower->module, number_name(from)));
+  if (into != NUMBER_F16) ir_attribute_set(widen, ATTR_INTO, ir_name(lower->module, number_name(into)));
+}
+
+/* Words of four bytes as they were read: one conversion gives two of the tile's. false: they were not all read so. */
+static bool widen_quads(Lower *lower, const IrOp *op, LowerTile *tile)
+{
+  const LowerTile *from = narrow_source(lower, op, tile);
+  bool quads = from && from->quads;
+  for (unsigned i = 0; quads && i < tile->n / 4; i++)
+    quads = from->quads[i] != NULL;
+  if (!quads) return false;
+  lower_make_pairs(lower, tile);
+  tile->packed = true;
+  for (unsigned i = 0; i < tile->n / 2; i += 2) {
+    IrOp *widen = lower_emit(lower, OP_WIDEN_QUAD, 1, from->quads[i / 2]);
+    set_widening(lower, widen, from->element, tile->element);
+    tile->pair[i] = lower_result(lower, widen, "pair", ir_scalar(NUMBER_B32));
+    tile->pair[i + 1] = lower_result(lower, widen, "pair", ir_scalar(NUMBER_B32));
   }
-  pairs[0] = word;
-  pairs[1] = lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "pair", 3, word, lower_int(lower, 0),
-                         lower_int(lower, 0x4432));
+  return true;
 }
 
 /* Pairs of elements of 8 bits or 4, as they were read or, of a product's operand, put together: one conversion gives a product's
  * word, and where no instruction converts one float of 8 bits any two are. NULL: the tile is none of these. */
 static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile)
 {
-  const IrExpr *operand = op->operands[0];
-  LowerTile *from = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
-  bool bytes = from && !from->packed && number_bits(from->element) <= 8 && from->element != NUMBER_BOOL &&
-               from->element != NUMBER_E8M0 && is_pair_type(tile->element) && tile->n % 2 == 0 &&
-               layout_equal(from->layout, tile->layout);
-  bool alone = bytes && number_is_small_float(from->element) && !gpu_has(lower->context->gpu, "float8");
-  bool joins = bytes && (alone || layout_is_left_operand(tile->layout, tile->element)),
-       quads = bytes && from->quads && !joins;
-  for (unsigned i = 0; quads && i < tile->n / 4; i++)
-    quads = from->quads[i] != NULL;
-  for (unsigned i = 0; bytes && !joins && !quads && i < tile->n / 2; i++)
-    bytes = from->loaded && from->loaded[i];
-  if (!bytes) return NULL;
+  LowerTile *from = narrow_source(lower, op, tile);
+  if (!from) return NULL;
+  bool alone = number_is_small_float(from->element) && !gpu_converts_float8(lower->context->gpu);
+  bool joins = alone || layout_is_left_operand(tile->layout, tile->element);
+  for (unsigned i = 0; !joins && i < tile->n / 2; i++)
+    if (!from->loaded || !from->loaded[i]) return NULL;
   IrExpr **pairs = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
-  for (unsigned i = 0; quads && i < tile->n / 4; i++)
-    split_quad(lower, from, i, &pairs[2 * i]);
-  if (quads) return pairs;
   for (unsigned i = 0; i < tile->n / 2; i++)
     if (from->loaded && from->loaded[i])
       pairs[i] = from->loaded[i];
@@ -438,10 +449,7 @@ static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, Ir
     tile->pair[i] =
         picked ? lower_value(lower, OP_WIDEN_NIBBLES, ir_scalar(NUMBER_B32), "pair", 2, loaded[i], picked)
                : lower_value(lower, OP_WIDEN_PAIR, ir_scalar(NUMBER_B32), "pair", 1, loaded[i]);
-    IrOp *widen = tile->pair[i]->value->def;
-    ir_attribute_set(widen, ATTR_TYPE, ir_name(lower->module, number_name(from)));
-    if (tile->element != NUMBER_F16)
-      ir_attribute_set(widen, ATTR_INTO, ir_name(lower->module, number_name(tile->element)));
+    set_widening(lower, tile->pair[i]->value->def, from, tile->element);
   }
 }
 
@@ -505,9 +513,10 @@ void lower_cast(Lower *lower, IrOp *op)
     return;
   }
   LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
-  IrExpr **loaded = bits ? NULL : loaded_pairs(lower, op, tile);
-  if (loaded) {
-    widen_pairs(lower, tile, loaded, picked_byte(lower, op, from), from);
+  bool widened = !bits && widen_quads(lower, op, tile);
+  IrExpr **loaded = bits || widened ? NULL : loaded_pairs(lower, op, tile);
+  if (loaded) widen_pairs(lower, tile, loaded, picked_byte(lower, op, from), from);
+  if (widened || loaded) {
     lower_tile_bind(lower, result, tile);
     return;
   }

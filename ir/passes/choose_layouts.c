@@ -331,7 +331,7 @@ static bool goes_singly(const IrOp *op, const IrType *tile)
 /* Vector width that all accesses to tiles of a shape allow. */
 static unsigned shape_vector(Placement *placement, const IrType *shape)
 {
-  unsigned columns = (unsigned)ir_tile_extent(shape, shape->rank - 1), vector = 16;
+  unsigned columns = (unsigned)ir_tile_extent(shape, shape->rank - 1), vector = 32; /* above any access */
   for (unsigned i = 0; i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
     const IrType *tile = accessed_here(placement, op);
@@ -339,8 +339,8 @@ static unsigned shape_vector(Placement *placement, const IrType *shape)
     if (columns > 1 && goes_singly(op, tile)) continue;
     vector = MIN(vector, access_vector(placement, op));
   }
-  if (vector == 16 && columns >= 16)
-    vector = 4; /* no access limits it: four words, a vector register's worth */
+  if (vector >= 16 && columns >= 16) /* no access limits it, or there is none */
+    vector = vector == 16 ? 4 : MAX(4u, every_vector(placement->ops, shape));
   while (vector > 1 && columns % vector)
     vector /= 2;
   return vector;

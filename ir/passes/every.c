@@ -30,3 +30,16 @@ unsigned every_most(const GPtrArray *ops, const IrType *shape)
       most = MAX(most, every.n);
   return most;
 }
+
+unsigned every_vector(const GPtrArray *ops, const IrType *shape)
+{
+  unsigned vector = 16;
+  for (unsigned i = 0; i < ops->len; i++) {
+    const IrOp *op = ops->pdata[i];
+    for (unsigned r = 0; r < op->n_results; r++) {
+      const IrType *tile = &op->results[r]->type;
+      if (every_same_extents(tile, shape)) vector = MIN(vector, number_elements(tile->element, 16));
+    }
+  }
+  return vector;
+}

@@ -265,6 +265,12 @@ static IrExpr *within(StepScope *scope, const AttentionBound *bound, IrExpr *sco
                        seen, score, ir_float(module, -INFINITY));
 }
 
+/* Does the bound say where keys end for all rows of a template that takes none behind that (write_seen)? It hides them in the last tile. */
+static bool is_end_of_keys(const KernelBuild *build, const AttentionBound *bound)
+{
+  return choice_int(build->choice, "places", 0) && !bound->from_row && attention_bound_ends(bound);
+}
+
 static bool write_score(KernelBuild *build)
 {
   StepScope scope = {.load = attention_load};
@@ -287,7 +293,7 @@ static bool write_score(KernelBuild *build)
     score = attention_emit(&scope, OP_MUL, NUMBER_F32, place.rows, place.columns, score,
                            ir_float(build->module, attention->scale / G_LN2));
   for (unsigned i = 0; i < attention->n_bounds; i++)
-    score = within(&scope, &attention->bounds[i], score);
+    if (!is_end_of_keys(build, &attention->bounds[i])) score = within(&scope, &attention->bounds[i], score);
   scope_close(&scope, score);
   return true;
 }

@@ -251,6 +251,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   candidate_carry(tile, choice, NULL, NULL);
   attention_set_heads(choice, attention->type, attention->depth, attention->width,
                       one ? candidate_int(tile, "columns") : 1, attention->causal);
+  if (one) choice_set_int(choice, "needed", choose_maximum(problem, attention->rows));
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
   if (attention->sequences.packed) {
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);

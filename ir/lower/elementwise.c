@@ -275,7 +275,10 @@ void lower_elementwise(Lower *lower, IrOp *op)
     IrExpr *x[3];
     for (unsigned i = 0; i < op->n_operands; i++)
       x[i] = operands[i][r];
-    tile->reg[r] = compute(lower, op, tile->element, source, x);
+    bool truth;
+    tile->reg[r] = lower_known_truth(op, tile->layout, r, &truth)
+                       ? lower_int(lower, truth)
+                       : compute(lower, op, tile->element, source, x);
   }
   lower_tile_bind(lower, result, tile);
 }

@@ -289,6 +289,11 @@ void lower_load_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerT
 IrOp *lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
                          const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache);
 
+/* ---- known.c ---- */
+
+/* Is a comparison of rows' and columns' numbers and constants the same for all threads in a register of its tile? */
+bool lower_known_truth(const IrOp *op, const Layout *layout, unsigned reg, bool *truth);
+
 /* ---- elementwise.c ---- */
 
 bool lower_is_elementwise(IrOpcode code);

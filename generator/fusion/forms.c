@@ -157,6 +157,7 @@ static GraphTensor *shown_apart(Fuser *fuser, GraphTensor *x, const Symbolic *co
   GraphTensor *apart = fuser_new_tensor(fuser, name, x->type, reader->mark, shape, rank);
   GraphNode *reshape = fuser_copy_node(fuser, reader, x, apart);
   reshape->op = operator_of(ONNX_Reshape);
+  reshape->attributes = defaults_of(fuser->arena, reshape->op);
   reshape->loop = reader->loop;
   apart->producer = reshape;
   g_ptr_array_find(fuser->live, reader, &place);

@@ -188,3 +188,13 @@ $ echo '{"inputs": {"v": {"type": "f32", "shape": [4]}, "x": {"type": "f32", "sh
 graph.17-make_views.2.txt
 graph.17-make_views.3.txt
 graph.17-make_views.txt
+
+# A head taken apart in front of attention (read_forms) is printed too.
+$ python3 -c 'import json; t = lambda *s: {"type": "bf16", "shape": list(s)}; n = lambda op, i, o, **a: {"op": op, "inputs": i.split(), "outputs": [o], "attributes": a}; print(json.dumps({"name": "heads", "inputs": {"x": t(2, 1, 64), "k": t(2, 2, 9, 16), "v": t(2, 2, 9, 16)}, "constants": {"to": {"type": "s64", "shape": [4], "data": [2, 1, 4, 16]}}, "nodes": [n("Reshape", "x to", "h"), n("Transpose", "h", "q", perm=[0, 2, 1, 3]), n("Attention", "q k v", "y")], "outputs": ["y"]}))' >heads.json
+
+$ adlgen compile heads.json --gpu h100 --out out --emit ptx --print-after read_forms >/dev/null && grep -h "y.q" out/h100/graph.*
+tensor y.q.apart18: bf16 [2, 1, 2, 2, 16] align 2
+node y.q.apart18 = Reshape(x) allowzero=0
+tensor y.q: bf16 [2, 2, 2, 1, 16] align 2
+node y.q = Transpose(y.q.apart18) perm=
+node y.scores = MatMul(y.q, y.kt) alpha=0.25

@@ -397,12 +397,18 @@ bool bench_tensor_is_external(const GraphTensor *tensor)
   return tensor->kind != TENSOR_COMPUTED || tensor->is_output;
 }
 
+/* For what is drawn here, in a row. */
+static Tensor *tensor_to_draw(const GraphTensor *tensor, GError **error)
+{
+  int64_t extent = (int64_t)(bench_tensor_bytes(tensor) / number_bytes(tensor->type));
+  return tensor_new(tensor->name, tensor->type, 1, &extent, error);
+}
+
 /* Indices of n elements, drawn here: they are few beside what they gather. */
 static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
                          int64_t n, GError **error)
 {
-  int64_t extent = (int64_t)(bench_tensor_bytes(tensor) / number_bytes(tensor->type));
-  g_autoptr(Tensor) indices = tensor_new(tensor->name, tensor->type, 1, &extent, error);
+  g_autoptr(Tensor) indices = tensor_to_draw(tensor, error);
   if (!indices) return false;
   unsigned list;
   const GraphNode *grouped = graph_groups_reader(tensor), *sequences = sequences_reader(tensor, &list);
@@ -413,15 +419,15 @@ static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t ad
   return device_write(bench_gpu_device(t->gpu), address, indices->data, indices->bytes, error);
 }
 
-/* Scales of blocks, which are few beside what they scale: drawn here, since any byte would be any power of two. */
-static bool fill_powers(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
-                        GError **error)
+/* Values that the device does not draw: of scales of blocks any byte would be any power of two, and integers and numbers of 64
+ * bits are few where kernels read them. */
+static bool fill_here(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
+                      GError **error)
 {
-  int64_t extent = (int64_t)bench_tensor_bytes(tensor);
-  g_autoptr(Tensor) powers = tensor_new(tensor->name, tensor->type, 1, &extent, error);
-  if (!powers) return false;
-  tensor_fill_random(powers, set, tensor->index, 1);
-  return device_write(bench_gpu_device(t->gpu), address, powers->data, powers->bytes, error);
+  g_autoptr(Tensor) drawn = tensor_to_draw(tensor, error);
+  if (!drawn) return false;
+  tensor_fill_random(drawn, set, tensor->index, 1);
+  return device_write(bench_gpu_device(t->gpu), address, drawn->data, drawn->bytes, error);
 }
 
 static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
@@ -437,9 +443,9 @@ static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t add
   unsigned list;
   if (n || graph_groups_reader(tensor) || sequences_reader(tensor, &list))
     return fill_indices(t, tensor, address, set, n, error);
-  if (tensor->type == NUMBER_E8M0) return fill_powers(t, tensor, address, set, error);
   NumberType type =
       number_is_packed(tensor->type) ? NUMBER_U8 : tensor->type; /* every byte is two elements */
+  if (!bench_gpu_draws(type)) return fill_here(t, tensor, address, set, error);
   return bench_gpu_fill(t->gpu, address, type, bytes / number_bytes(type),
                         set * t->c->graph->n_tensors + tensor->index + 1, error);
 }

@@ -22,7 +22,9 @@ json_t *bench_gpu_to_json(const BenchGpu *gpu);
 
 /* ---- queueing: all on the device's stream ---- */
 
-/* Random data of a type over `elements`: N(0, 1), integers over their range. */
+/* Does the device draw data of the type? Others are few, and drawn by the host. */
+bool bench_gpu_draws(NumberType type);
+/* Random data of such a type over `elements`: N(0, 1), integers over their range. */
 bool bench_gpu_fill(BenchGpu *gpu, uint64_t address, NumberType type, uint64_t elements, uint32_t seed,
                     GError **error);
 /* Leaves L2 full of clean lines of a buffer nobody else uses. */

@@ -26,9 +26,14 @@ static int type_code(NumberType type)
   }
 }
 
+bool bench_gpu_draws(NumberType type)
+{
+  return type_code(type) >= 0;
+}
+
 static bool check_type(NumberType type, GError **error)
 {
-  if (type_code(type) >= 0) return true;
+  if (bench_gpu_draws(type)) return true;
   error_set(error, ERROR_UNSUPPORTED, NULL, "bench-type", NULL, "bench has no random data of type %s",
             number_name(type));
   return false;

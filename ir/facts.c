@@ -330,3 +330,9 @@ bool ir_follows(const IrExpr *expr, bool (*is)(const IrExpr *leaf, const void *d
   ir_expr_visit(expr, find_origin, &origin);
   return origin.found;
 }
+
+unsigned ir_tile_registers(const IrType *type, int64_t vector)
+{
+  unsigned elements = layout_registers(type->layout), bits = number_bits(type->element);
+  return vector * bits >= 32 ? elements * bits / 32 : elements;
+}

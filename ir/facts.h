@@ -57,3 +57,5 @@ bool ir_steps_cursor(const IrOp *op, const IrValue *cursor);
 unsigned ir_count_steps(const IrRegion *region, const IrValue *cursor);
 /* The SLOT op that `@channel.field` (with or without an index) names, or NULL. */
 IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel);
+/* Registers of a thread that a tile in registers takes, of which `vector` elements arrive together. */
+unsigned ir_tile_registers(const IrType *type, int64_t vector);

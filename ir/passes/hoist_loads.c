@@ -34,12 +34,6 @@ static const IrValue *loaded_scalar(const IrOp *op)
   return access->items[0]->value;
 }
 
-static unsigned tile_registers(const IrType *type, int64_t vector)
-{
-  unsigned elements = layout_registers(type->layout), bits = number_bits(type->element);
-  return vector * bits >= 32 ? elements * bits / 32 : elements;
-}
-
 /* The tensor of which a row or a column of a tile is read, or a small tile, without conditions; NULL for other ops. */
 static const IrValue *loaded_part(const IrOp *op, const Gpu *gpu)
 {
@@ -52,7 +46,7 @@ static const IrValue *loaded_part(const IrOp *op, const Gpu *gpu)
     return NULL;
   for (unsigned i = 0; i < tile->rank; i++)
     longer += ir_tile_extent(tile, i) != 1;
-  bool small = tile_registers(tile, ir_attribute_int(op, ATTR_VECTOR, 1)) <= gpu->model->hoist_tile;
+  bool small = ir_tile_registers(tile, ir_attribute_int(op, ATTR_VECTOR, 1)) <= gpu->model->hoist_tile;
   return longer == 1 || (longer > 1 && small) ? access->items[0]->value : NULL;
 }
 
@@ -176,7 +170,7 @@ static void add_accumulator(IrOp *op, void *data)
 {
   Accumulators *all = data;
   if (op->code != OP_VAR || op->results[0]->type.kind != TYPE_TILE || !op->results[0]->type.layout) return;
-  if (ir_op_uses(all->loop, op->results[0])) all->sum += tile_registers(&op->results[0]->type, 1);
+  if (ir_op_uses(all->loop, op->results[0])) all->sum += ir_tile_registers(&op->results[0]->type, 1);
 }
 
 /* Registers of a thread of the role that neither accumulators nor addresses take: what other roles, which
@@ -210,7 +204,7 @@ static bool hoist_vector(IrFunction *kernel, const Gpu *gpu, IrOp *load, int64_t
   g_autoptr(GPtrArray) moved = g_ptr_array_new();
   Move move = {.loop = loop, .moved = moved, .possible = true};
   gather(load, &move);
-  int64_t registers = tile_registers(&load->results[0]->type, ir_attribute_int(load, ATTR_VECTOR, 1));
+  int64_t registers = ir_tile_registers(&load->results[0]->type, ir_attribute_int(load, ATTR_VECTOR, 1));
   if (!move.possible || *taken + registers > spare_registers(kernel, gpu, role, loop)) return false;
   *taken += registers;
   for (unsigned i = 0; i < moved->len; i++)

@@ -4,7 +4,7 @@
  *           read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
- *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  divide_programs
+ *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  stack_programs  divide_programs
  *
  * A new rewrite is a file that opens with what it does, and a row here. */
 #include "generator/fusion/private.h"
@@ -80,6 +80,8 @@ static const FusionRewrite rewrites[] = {
      "sums of columns are kept where the rows are computed"},
     {"join_siblings", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_siblings, NULL,
      "elementwise kernels of one shape that read the same tensors become one"},
+    {"stack_programs", FUSION_GROUPS, FUSION_GROUPS, true, fusion_stack_programs, NULL,
+     "elementwise kernels that compute the same of parts side by side become one"},
     {"divide_programs", FUSION_GROUPS, FUSION_GROUPS, true, fusion_divide_programs, NULL,
      "a kernel of few blocks becomes several kernels, where these take less together"},
 };

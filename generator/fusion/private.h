@@ -184,6 +184,13 @@ bool fuser_is_acyclic(Fuser *fuser, const GraphNode *node, const Group *group, c
 /* Shape over which a group's elementwise nodes work. */
 const GraphTensor *group_shape(const Group *group);
 
+/* ---- kernels beside each other: siblings.c ---- */
+
+/* Has the group elementwise nodes only? */
+bool fuser_is_elementwise(const Group *group);
+/* Nothing of one kernel waits for the other. */
+bool fuser_are_apart(Fuser *fuser, const Group *a, const Group *b);
+
 /* ---- programs and their judge: judge.c ---- */
 
 /* The program of a node alone; `result` leaves it even if nobody is known to read it yet. */

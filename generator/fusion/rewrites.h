@@ -38,4 +38,5 @@ void fusion_reduce_products(Fuser *fuser);
 void fusion_join_rows(Fuser *fuser);
 void fusion_sum_rows(Fuser *fuser);
 void fusion_join_siblings(Fuser *fuser);
+void fusion_stack_programs(Fuser *fuser);
 void fusion_divide_programs(Fuser *fuser);

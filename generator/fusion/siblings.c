@@ -2,7 +2,7 @@
  * both results of a rotation, say, of two halves of each head. */
 #include "generator/fusion/private.h"
 
-static bool is_candidate(const Group *group)
+bool fuser_is_elementwise(const Group *group)
 {
   if (group->absorbed || group->anchor) return false;
   for (unsigned i = 0; i < group->nodes->len; i++)
@@ -40,18 +40,23 @@ static bool is_apart(Fuser *fuser, const Group *a, const Group *b)
   return true;
 }
 
+bool fuser_are_apart(Fuser *fuser, const Group *a, const Group *b)
+{
+  return is_apart(fuser, a, b) && is_apart(fuser, b, a);
+}
+
 static bool may_join(Fuser *fuser, Group *a, Group *b)
 {
-  if (!is_candidate(b) || !graph_same_shape(group_shape(a), group_shape(b))) return false;
+  if (!fuser_is_elementwise(b) || !graph_same_shape(group_shape(a), group_shape(b))) return false;
   if (a->nodes->len + b->nodes->len > fuser->max_steps || a->work + b->work > fuser->max_work) return false;
-  return share(fuser, a, b) && is_apart(fuser, a, b) && is_apart(fuser, b, a);
+  return share(fuser, a, b) && fuser_are_apart(fuser, a, b);
 }
 
 void fusion_join_siblings(Fuser *fuser)
 {
   for (unsigned i = 0; i < fuser->groups->len; i++) {
     Group *group = fuser->groups->pdata[i];
-    for (unsigned j = i + 1; j < fuser->groups->len && is_candidate(group); j++) {
+    for (unsigned j = i + 1; j < fuser->groups->len && fuser_is_elementwise(group); j++) {
       Group *other = fuser->groups->pdata[j];
       if (!may_join(fuser, group, other)) continue;
       if (!fuser_joined_program(fuser, group, other))

@@ -76,6 +76,11 @@ GRAPHS = {
     # two kernels of the same operands
     "siblings": {"inputs": {"x": tensor("f32", 6, 50), "a": tensor("f32", 6, 50)},
                  "nodes": [node("Mul", "x a", "y"), node("Sub", "x a", "z")], "outputs": ["y", "z"]},
+    # heads of queries and of keys behind one another, turned by the same angles
+    "turned": {"inputs": {"x": tensor("bf16", 2, 3, 128), "c": tensor("bf16", 2, 3, 8), "s": tensor("bf16", 2, 3, 8)},
+               "constants": {"widths": {"type": "s64", "shape": [3], "data": [64, 32, 32]}},
+               "nodes": [node("Split", "x widths", "q k v", axis=-1), node("RotaryEmbedding", "q c s", "a", num_heads=4),
+                         node("RotaryEmbedding", "k c s", "b", num_heads=2), node("Relu", "v", "w")], "outputs": ["a", "b", "w"]},
     # one long row, which would be one block
     "whole": {"inputs": {"x": tensor("f32", 100003)}, "nodes": [node("ReduceSum", "x", "y", keepdims=0)], "outputs": ["y"]},
     # rows that start anywhere, which copies are worth
@@ -103,7 +108,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "equal", "picked", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "attention", "forms"]  # the other is large
+RUN = ["gate", "equal", "picked", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "turned", "attention", "forms"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -104,6 +104,18 @@ static int64_t index_value(const Point *point, const Symbolic *expression)
 
 static double operand(const Point *point, const FusedOperand *operand, unsigned anchor_output);
 
+/* Adds where the indices of a place lead; false: one lies outside. */
+static bool add_place(const Point *point, const ElementPlace *place, int64_t *offset)
+{
+  for (unsigned j = 0; j < place->n; j++) {
+    const ElementIndex *index = &place->indices[j];
+    int64_t at = index_value(point, index->of_axes) + (int64_t)operand(point, &index->loaded, 0);
+    if (index->extent && (at < 0 || at >= number(index->extent))) return false;
+    *offset += at * number(index->stride);
+  }
+  return true;
+}
+
 static double read_input(const Point *point, unsigned i)
 {
   const FusedInput *input = &point->fused->inputs[i];
@@ -113,12 +125,7 @@ static double read_input(const Point *point, unsigned i)
   if (!place || !place->n) return at_strides(point, input->tensor, input->strides, input->every);
   for (unsigned d = 0; d < point->fused->rank; d++)
     offset += point->index[d] * number(input->strides[d]);
-  for (unsigned j = 0; j < place->n; j++) {
-    const ElementIndex *index = &place->indices[j];
-    int64_t at = index_value(point, index->of_axes) + (int64_t)operand(point, &index->loaded, 0);
-    if (index->extent && (at < 0 || at >= number(index->extent))) return place->fill;
-    offset += at * number(index->stride);
-  }
+  if (!add_place(point, place, &offset)) return place->fill;
   return first_of(point->memory, input->tensor)[offset];
 }
 
@@ -190,6 +197,7 @@ static double combine(OperatorId reduction, double so_far, double value)
 static void store_outputs(const Point *point)
 {
   const FusedOperator *fused = point->fused;
+  const Elementwise *points = points_of(fused);
   for (unsigned i = 0; i < fused->n_outputs; i++) {
     const FusedOutput *output = &fused->outputs[i];
     int64_t offset = 0, column = point->index[fused->rank - 1];
@@ -197,6 +205,7 @@ static void store_outputs(const Point *point)
       int64_t part = output->reduced ? REDUCED_COLUMNS : MAX(output->every, 1);
       offset += (d + 1 == fused->rank ? column / part : point->index[d]) * number(output->strides[d]);
     }
+    if (points && !add_place(point, &points->places[fused->n_inputs + i], &offset)) continue;
     double value = operand(point, &output->value, output->anchor_output);
     double *stored = &first_of(point->memory, output->tensor)[offset];
     bool more = output->reduced && column % REDUCED_COLUMNS;

@@ -53,10 +53,16 @@ typedef struct Layout {
  * columns, and warp = row of warps + warps_m * column of warps. All return NULL if the extents do not fit the
  * constructor. Names:
  *   "mma.a" "mma.b" "mma.c"   warp MMA operands and accumulator; k of one instruction x 1
+ *   "mma.a_runs"              the same operand with k in another order
  *   "group.d" "group.a"       warpgroup MMA accumulator, register operand
  *   "blocked"                 contiguous vectors: register vec, lanes, warps along the last dimension first */
 const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warps_m,
                            unsigned warps_n);
+/* The same fragments with k in another order, which the other operand has to have too: the four lanes of a row have a
+ * run of `run` elements each, a multiple of eight, behind one another, and of each eight a register's two are four
+ * apart: elements of 4 bits in the same place of both halves of a word. */
+const Layout *layout_mma_a_runs(Arena *arena, unsigned m, unsigned k, unsigned run, unsigned warps_m,
+                                unsigned warps_n);
 const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
                            unsigned warps_n);
 const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n);

@@ -64,6 +64,26 @@ const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k
   return layout;
 }
 
+const Layout *layout_mma_a_runs(Arena *arena, unsigned m, unsigned k, unsigned run, unsigned warps_m,
+                                unsigned warps_n)
+{
+  if (!warps_n || !divides(16 * warps_m, m) || !divides(8, run) || !divides(4 * run, k)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, k});
+  mode(layout, PLACE_REGISTER, 2, 1, 4);
+  mode(layout, PLACE_REGISTER, 2, 0, 8);
+  mode(layout, PLACE_REGISTER, 2, 1, 1);
+  mode(layout, PLACE_LANE, 4, 1, run);
+  mode(layout, PLACE_LANE, 8, 0, 1);
+  mode(layout, PLACE_REGISTER, m / (16 * warps_m), 0, 16);
+  mode(layout, PLACE_REGISTER, 2, 1, 2);
+  mode(layout, PLACE_REGISTER, run / 8, 1, 8);
+  mode(layout, PLACE_REGISTER, k / (4 * run), 1, 4 * run);
+  mode(layout, PLACE_WARP, warps_m, 0, m / warps_m);
+  mode(layout, PLACE_WARP, warps_n, LAYOUT_REPLICATED, 0);
+  layout->name = arena_printf(arena, "mma.a_runs(%u, %u, %u)", run, warps_m, warps_n);
+  return layout;
+}
+
 const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
                            unsigned warps_n)
 {

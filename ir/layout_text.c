@@ -85,6 +85,7 @@ typedef struct Constructor {
 
 enum {
   MMA_A,
+  MMA_A_RUNS,
   MMA_B,
   MMA_C,
   GROUP_D,
@@ -103,6 +104,7 @@ enum {
 
 static const Constructor constructors[CONSTRUCTOR_COUNT] = {
     [MMA_A] = {"mma.a", 2, {"", ""}},
+    [MMA_A_RUNS] = {"mma.a_runs", 2, {"", "", ""}},
     [MMA_B] = {"mma.b", 2, {"", ""}},
     [MMA_C] = {"mma.c", 2, {"", ""}},
     [GROUP_D] = {"group.d", 2, {""}},
@@ -124,6 +126,7 @@ static const Layout *construct(Parser *parser, unsigned which, const unsigned *a
   Arena *arena = parser->arena;
   switch (which) {
   case MMA_A: return layout_mma_a(arena, parser->type, e[0], e[1], a[0], a[1]);
+  case MMA_A_RUNS: return layout_mma_a_runs(arena, e[0], e[1], a[0], a[1], a[2]);
   case MMA_B: return layout_mma_b(arena, parser->type, e[0], e[1], a[0], a[1]);
   case MMA_C: return layout_mma_c(arena, e[0], e[1], a[0], a[1]);
   case GROUP_D: return layout_group_d(arena, e[0], e[1], a[0]);

@@ -74,6 +74,7 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
   const CostModel *model = problem->gpu->model;
   unsigned stage = gemm_slot_bytes(problem, candidate), room = gemm_room(problem, candidate);
   if (!fast) return candidate->askew ? askew_slots(problem, candidate) : 2;
+  if (candidate->by_warps) room -= gemm_exchange_bytes(problem, candidate);
   if (!candidate->warpgroups)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? model->thin_warp_slots : model->warp_slots);
@@ -362,6 +363,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
   if (candidate->warpgroups)
     return warpgroup_tile_legal(problem, candidate) && split_legal(problem, candidate);
+  if (candidate->by_warps && !split_legal(problem, candidate)) return false;
   unsigned area = candidate->bm * candidate->bn;
   if (area > model->walked_area && !large_tile_legal(problem, candidate)) return false;
   /* the addresses of a second B do not fit beside them (found with ptxas) */

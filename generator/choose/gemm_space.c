@@ -58,7 +58,9 @@ GemmCandidate gemm_candidate_absent(bool warpgroups)
 
 GemmCandidate gemm_candidate_from(const Candidate *general, bool warpgroups)
 {
-  return (GemmCandidate){.of = *general, .warpgroups = warpgroups};
+  GemmCandidate candidate = {.of = *general};
+  candidate.warpgroups = warpgroups && !candidate.by_warps;
+  return candidate;
 }
 
 GemmCandidate gemm_candidate_of(const Problem *problem, const Choice *choice)

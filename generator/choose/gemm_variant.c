@@ -181,6 +181,7 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
   if (gemm_of(problem->op)->narrow) swapped = 1;
   if (problem->turned && tile.swapped != (swapped != 0))
     tile = (GemmCandidate){.warpgroups = tile.warpgroups,
+                           .by_warps = tile.by_warps,
                            .swapped = swapped != 0,
                            .bm = 64,
                            .bn = swapped ? 8 : 64,
@@ -191,7 +192,9 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
   drop_other_sharing(problem, &tile);
   tile.space = spaces_of(problem->spaces, gemm_candidate_template(problem, &tile));
   swapped = tile.swapped; /* operands have changed places above */
+  tile.warpgroups |= tile.by_warps != 0;
   if (tile.space) candidate_force(problem, &tile.of);
+  tile.warpgroups &= !tile.by_warps;
   tile.swapped = swapped;
   /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
   unsigned walks = 1;
@@ -229,7 +232,7 @@ static bool is_carried(const Candidate *candidate, unsigned slot, const void *da
   case GEMM_FAST: return at->fast;
   case GEMM_FAST_OR_PAIR: return at->fast || pair;
   case GEMM_TMA: return at->tile->warpgroups && at->fast;
-  case GEMM_TMA_OR_PAIR: return (at->tile->warpgroups && at->fast) || pair;
+  case GEMM_TMA_OR_PAIR: return ((at->tile->warpgroups || at->tile->by_warps) && at->fast) || pair;
   case GEMM_NEEDED: return candidate->values[slot] > kind->axes[slot].absent;
   }
   return false;
@@ -324,7 +327,8 @@ static const char *scales_text(const Problem *problem, const FusedGemm *gemm)
 void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with warpgroup and with warp MMAs */
-  if (fast && (tile.warpgroups || gemm_has_several(gemm_of(problem->op)))) tile = with_forced(problem, tile);
+  if (fast && (tile.warpgroups || tile.by_warps || gemm_has_several(gemm_of(problem->op))))
+    tile = with_forced(problem, tile);
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, &tile));
   tile = gemm_candidate(problem, tile, fast);
   /* operands may be aligned although results are not: then warpgroup MMAs add up here too */

@@ -444,23 +444,31 @@ static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile
   return pairs;
 }
 
-static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, IrExpr *picked, NumberType from)
+static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, IrExpr *picked,
+                        const unsigned *bits, NumberType from)
 {
+  const IrType word = ir_scalar(NUMBER_B32);
   lower_make_pairs(lower, tile);
   tile->packed = true;
   for (unsigned i = 0; i < tile->n / 2; i++) {
-    tile->pair[i] =
-        picked ? lower_value(lower, OP_WIDEN_NIBBLES, ir_scalar(NUMBER_B32), "pair", 2, loaded[i], picked)
-               : lower_value(lower, OP_WIDEN_PAIR, ir_scalar(NUMBER_B32), "pair", 1, loaded[i]);
+    if (bits)
+      tile->pair[i] =
+          lower_value(lower, OP_WIDEN_APART, word, "pair", 2, loaded[i], lower_int(lower, (int64_t)bits[i]));
+    else if (picked)
+      tile->pair[i] = lower_value(lower, OP_WIDEN_NIBBLES, word, "pair", 2, loaded[i], picked);
+    else
+      tile->pair[i] = lower_value(lower, OP_WIDEN_PAIR, word, "pair", 1, loaded[i]);
     set_widening(lower, tile->pair[i]->value->def, from, tile->element);
   }
 }
 
-/* Of a word with elements of 4 bits, which byte a thread's two are in; NULL: they are wider. */
-static IrExpr *picked_byte(Lower *lower, const IrOp *op, NumberType from)
+/* Of a word with elements of 4 bits, which byte a thread's two are in, or which bit of its halves; NULL: they are wider. */
+static IrExpr *picked_byte(Lower *lower, const IrOp *op, NumberType from, const unsigned **bits)
 {
+  *bits = NULL;
   if (!number_is_packed(from)) return NULL;
   const LowerTile *tile = g_hash_table_lookup(lower->tiles, op->operands[0]->value);
+  *bits = tile->bits;
   return tile->picked ? tile->picked : lower_int(lower, LOWER_FIRST_BYTE);
 }
 
@@ -518,7 +526,11 @@ void lower_cast(Lower *lower, IrOp *op)
   LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
   bool widened = !bits && widen_quads(lower, op, tile);
   IrExpr **loaded = bits || widened ? NULL : loaded_pairs(lower, op, tile);
-  if (loaded) widen_pairs(lower, tile, loaded, picked_byte(lower, op, from), from);
+  if (loaded) {
+    const unsigned *at;
+    IrExpr *picked = picked_byte(lower, op, from, &at);
+    widen_pairs(lower, tile, loaded, picked, at, from);
+  }
   if (widened || loaded) {
     lower_tile_bind(lower, result, tile);
     return;

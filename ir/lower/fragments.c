@@ -12,6 +12,8 @@ typedef struct Operand {
   unsigned per;          /* elements in a 32-bit register */
 } Operand;
 
+enum { RUN_WORDS = 4 }; /* 16 bytes */
+
 #define MOST_SUMS 144 /* registers: beside more, the few that keep lanes apart would spill */
 
 /* Are lanes' places kept apart from the slot's start? It costs registers, and saves most where the load
@@ -141,6 +143,29 @@ void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *w
   for (unsigned i = 0; i < 2 * pieces; i++)
     out[i] = load_elements(lower, &operand,
                            (unsigned[LAYOUT_MAX_DIMS]){k + i % 2 * 4 * operand.per, column + i / 2 * 8});
+}
+
+void lower_fragment_run(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned run,
+                        unsigned k, unsigned column, IrExpr **out)
+{
+  Operand operand = operand_of(lower, shared, warps, 0);
+  LowerMap map = *warps;
+  unsigned words = RUN_WORDS;
+  lower_map_add(&map, SOURCE_LANE, 1, 4, 32, 0, run);
+  lower_map_add(&map, SOURCE_LANE, 4, 8, 32, 1, 1);
+  while (words > 1 && lower_shared_vector(shared, 0) < words * operand.per)
+    words /= 2;
+  if (!is_word(&operand)) {
+    lower_fail(lower, ERROR_INPUT, "mma", NULL, "an operand that meets runs along k lies across k");
+    return;
+  }
+  for (unsigned w = 0; w < RUN_WORDS && !lower->failed; w += words) {
+    unsigned at[LAYOUT_MAX_DIMS] = {k + w * operand.per, column};
+    LowerAddress address = lower_shared_at(lower, &operand.shared, &map, at);
+    IrOp *load = lower_emit(lower, OP_LOAD_SHARED, 1, lower_address(lower, address));
+    for (unsigned i = 0; i < words; i++)
+      out[w + i] = lower_result(lower, load, "x", ir_scalar(NUMBER_B32));
+  }
 }
 
 /* A word into the registers that start at a coordinate. */

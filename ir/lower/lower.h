@@ -52,6 +52,7 @@ typedef struct LowerTile {
       loaded; /* where known, loaded[i] is the register that elements 2i and 2i+1 were read into: of 8 bits in its low half, of
                  4 in the byte that `picked` selects */
   IrExpr **quads; /* where known, quads[i] is the word that elements 4i to 4i+3 of 8 bits were read into */
+  unsigned *bits; /* not NULL: elements 2i and 2i+1 of 4 bits begin at this bit of both halves of loaded[i] */
   IrExpr *picked; /* LOWER_FIRST_BYTE + byte * LOWER_NEXT_BYTE; NULL: the lowest byte */
   IrValue *array; /* a variable's register array; NULL for a value, or when each register is a variable */
   bool packed; /* a variable of 16-bit floats, or the fragments of a product: only the words of `pair` exist
@@ -238,6 +239,10 @@ void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *w
                       unsigned k, IrExpr **out);
 void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned k,
                       unsigned column, unsigned pieces, IrExpr **out);
+/* Eight neighbours along k of B, 16 bits each, from (k, column) on in the first of the four lanes of a column, and so
+ * many elements further on in each next one: words of two. */
+void lower_fragment_run(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned run,
+                        unsigned k, unsigned column, IrExpr **out);
 /* Is it the layout of a warp MMA's operand (mma.a, mma.b)? */
 bool lower_is_fragment(NumberType element, const Layout *layout);
 /* A tile in such a layout. */
@@ -396,8 +401,9 @@ void lower_mma_group(Lower *lower, const LowerProduct *product); /* products_gro
 void lower_mma_fma(Lower *lower, const LowerProduct *product);   /* products_fma.c */
 /* Register of the accumulator at a coordinate (lane 0 of warp 0). */
 unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned row, unsigned column);
-/* The 32-bit register of a register operand whose `per` elements along k start at a coordinate. */
-IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at);
+/* The 32-bit register of a register operand whose `per` elements along k start at a coordinate, `apart` from each other. */
+IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, unsigned apart,
+                           const unsigned *at);
 /* The same of elements at `per` places along k. */
 IrExpr *lower_word_of(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at,
                       const unsigned *k);

@@ -36,11 +36,12 @@ unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned 
   return 0;
 }
 
-IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at)
+IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, unsigned apart,
+                           const unsigned *at)
 {
   unsigned k[4] = {0};
   for (unsigned i = 0; i < per; i++)
-    k[i] = at[k_dim] + i;
+    k[i] = at[k_dim] + i * apart;
   return lower_word_of(lower, tile, per, k_dim, at, k);
 }
 

@@ -7,6 +7,21 @@ typedef struct Fragment {
   IrExpr *reg[4];
 } Fragment;
 
+/* Which k the registers have that an instruction takes: by steps of it, of their halves the first element (lane 0). */
+typedef struct Order {
+  unsigned *first;
+  unsigned apart; /* a register's elements from each other */
+  unsigned lanes; /* k from a lane to the next */
+} Order;
+
+enum { RUN = 8, RUN_WORDS = 4 }; /* elements of 16 bits that are loaded at once where lanes have runs of k */
+
+/* What has been loaded of a column's run, from k = `from` on. */
+typedef struct Run {
+  unsigned from;
+  IrExpr *word[RUN_WORDS];
+} Run;
+
 typedef struct Warp {
   const LowerProduct *product;
   unsigned bytes;         /* of an operand's element */
@@ -16,6 +31,8 @@ typedef struct Warp {
   unsigned *row, *column; /* their offsets */
   LowerMap a_map, b_map;  /* warps' part of the coordinates in A and B */
   bool round;             /* f32 operands rounded to tf32 */
+  Order order;            /* of k */
+  Run *runs;              /* of B's columns */
 } Warp;
 
 /* The accumulator's warps, seen from an operand: digits along k do not exist, along the other dimension they
@@ -54,33 +71,88 @@ static IrExpr *rounded(Lower *lower, const Warp *warp, IrExpr *x)
 
 /* ---- Fragments ---- */
 
-/* A: registers are rows 0, 8 at k, then rows 0, 8 at k + half. */
-static void load_a(Lower *lower, const Warp *warp, unsigned k, Fragment *a)
+/* The order in which registers hold a row's elements is that in which instructions take them. */
+static Order order_of(Lower *lower, const Warp *warp)
+{
+  const LowerTile *tile = warp->product->a_shared ? NULL : warp->product->a_tile;
+  unsigned half = 4 * warp->per, n = warp->product->k / half, count = 0;
+  Order order = {arena_new_array(lower->arena, unsigned, n), 1, warp->per};
+  for (unsigned i = 0; i < n && !tile; i++)
+    order.first[i] = i * half;
+  if (!tile) return order;
+  const unsigned *at = lower_registers(lower, tile->layout);
+  for (unsigned r = 0; r + 1 < tile->n && count < n; r += warp->per)
+    if (at[(size_t)r * LAYOUT_MAX_DIMS] == at[0]) order.first[count++] = at[(size_t)r * LAYOUT_MAX_DIMS + 1];
+  if (warp->per > 1) order.apart = at[LAYOUT_MAX_DIMS + 1] - at[1];
+  for (unsigned i = 0; i < tile->layout->n; i++) {
+    const LayoutMode *mode = &tile->layout->modes[i];
+    if (mode->place == PLACE_LANE && mode->dim == 1) order.lanes = mode->step;
+  }
+  if (count < n)
+    lower_fail(lower, ERROR_INPUT, "mma", NULL, "a register operand of mma is not in the fragment's layout");
+  return order;
+}
+
+/* A: registers are rows 0, 8 of the step's first half of k, then of its second. */
+static void load_a(Lower *lower, const Warp *warp, unsigned step, Fragment *a)
 {
   const LowerProduct *product = warp->product;
+  const Order *order = &warp->order;
   for (unsigned i = 0; i < warp->rows && !lower->failed; i++) {
-    if (product->a_shared) lower_fragment_a(lower, &product->a, &warp->a_map, warp->row[i], k, a[i].reg);
+    if (product->a_shared)
+      lower_fragment_a(lower, &product->a, &warp->a_map, warp->row[i], step * warp->k, a[i].reg);
     for (unsigned r = 0; r < 4; r++) {
-      unsigned here[2] = {warp->row[i] + r % 2 * 8, k + r / 2 * 4 * warp->per};
-      if (!product->a_shared) a[i].reg[r] = lower_operand_word(lower, product->a_tile, warp->per, 1, here);
+      unsigned here[2] = {warp->row[i] + r % 2 * 8, order->first[2 * step + r / 2]};
+      if (!product->a_shared)
+        a[i].reg[r] = lower_operand_word(lower, product->a_tile, warp->per, 1, order->apart, here);
     }
   }
 }
 
-/* B: registers are k and k + half; two neighbouring pieces are loaded together. */
-static void load_b(Lower *lower, const Warp *warp, unsigned k, Fragment *b)
+/* Of a run the two elements that a register takes. */
+static IrExpr *pair_of_run(Lower *lower, const Run *run, unsigned low, unsigned high)
+{
+  IrExpr *a = run->word[low / 2], *b = run->word[high / 2];
+  if (a == b && low % 2 == 0) return a;
+  unsigned selector = (low % 2 ? 0x32 : 0x10) | (high % 2 ? 0x7600 : 0x5400);
+  return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_B32), "pair", 3, a, b, lower_int(lower, selector));
+}
+
+/* B where lanes have runs of k: what one load brings serves two steps. */
+static void load_runs(Lower *lower, const Warp *warp, unsigned step, Fragment *b)
+{
+  for (unsigned j = 0; j < warp->columns && !lower->failed; j++) {
+    Run *run = &warp->runs[j];
+    for (unsigned r = 0; r < 2 && !lower->failed; r++) {
+      unsigned low = warp->order.first[2 * step + r], from = low / RUN * RUN;
+      if (!run->word[0] || run->from != from)
+        lower_fragment_run(lower, &warp->product->b, &warp->b_map, warp->order.lanes, from, warp->column[j],
+                           run->word);
+      run->from = from;
+      if (!lower->failed) b[j].reg[r] = pair_of_run(lower, run, low - from, low - from + warp->order.apart);
+    }
+  }
+}
+
+/* B: registers are the step's two halves of k; two neighbouring pieces are loaded together. */
+static void load_b(Lower *lower, const Warp *warp, unsigned step, Fragment *b)
 {
   const LowerProduct *product = warp->product;
+  bool runs = warp->order.lanes != warp->per;
+  if (runs && product->b_shared) {
+    load_runs(lower, warp, step, b);
+    return;
+  }
   for (unsigned j = 0; j < warp->columns && !lower->failed; j++) {
     if (!product->b_shared) {
       for (unsigned r = 0; r < 2; r++)
-        b[j].reg[r] = lower_operand_word(lower, product->b_tile, warp->per, 0,
-                                         (unsigned[2]){k + r * 4 * warp->per, warp->column[j]});
+        b[j].reg[r] = lower_operand_word(lower, product->b_tile, warp->per, 0, warp->order.apart,
+                                         (unsigned[2]){warp->order.first[2 * step + r], warp->column[j]});
       continue;
     }
     IrExpr *x[4];
     bool two = j + 1 < warp->columns && warp->column[j + 1] == warp->column[j] + 8;
-    lower_fragment_b(lower, &product->b, &warp->b_map, k, warp->column[j], two ? 2 : 1, x);
+    lower_fragment_b(lower, &product->b, &warp->b_map, step * warp->k, warp->column[j], two ? 2 : 1, x);
     b[j] = (Fragment){{x[0], x[1]}};
     if (two) b[++j] = (Fragment){{x[2], x[3]}};
   }
@@ -171,6 +243,9 @@ void lower_mma_warp(Lower *lower, const LowerProduct *product)
   warp.column = lower_acc_offsets(lower, product, 1, 8, &warp.columns);
   warp.a_map = operand_map(product->acc->layout, 0, 0);
   warp.b_map = operand_map(product->acc->layout, 1, 1);
+  warp.order = order_of(lower, &warp);
+  warp.runs = arena_new_array(lower->arena, Run, warp.columns);
+  if (lower->failed) return;
   lower_clear_if_first(lower, product);
   unsigned steps = product->k / warp.k;
   Fragment *a[2], *b[2];
@@ -182,8 +257,8 @@ void lower_mma_warp(Lower *lower, const LowerProduct *product)
   load_b(lower, &warp, 0, b[0]);
   for (unsigned s = 0; s < steps && !lower->failed; s++) {
     if (s + 1 < steps) {
-      load_a(lower, &warp, (s + 1) * warp.k, a[(s + 1) % 2]);
-      load_b(lower, &warp, (s + 1) * warp.k, b[(s + 1) % 2]);
+      load_a(lower, &warp, s + 1, a[(s + 1) % 2]);
+      load_b(lower, &warp, s + 1, b[(s + 1) % 2]);
     }
     multiply(lower, &warp, a[s % 2], b[s % 2]);
   }

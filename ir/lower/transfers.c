@@ -309,13 +309,69 @@ static bool get_quarters(Lower *lower, LowerTile *tile, const LowerShared *share
   return true;
 }
 
+/* Have lanes whole words of a row, whose elements are paired with those four further on (mma.a_runs)? */
+static bool has_runs(Lower *lower, const LowerTile *tile, const LowerShared *shared, const LowerMap *map)
+{
+  const unsigned *at = lower_registers(lower, tile->layout);
+  bool runs = number_is_packed(tile->element) && tile->layout->rank == 2 && tile->n % WORD_QUARTERS == 0 &&
+              lower_shared_inner(shared) == 1 && lower_shared_vector(shared, 1) >= WORD_QUARTERS;
+  for (unsigned i = 0; i < map->n; i++)
+    runs &= map->digit[i].step[1] % WORD_QUARTERS == 0;
+  for (unsigned r = 0; runs && r < tile->n; r += 2) {
+    const unsigned *low = at + (size_t)r * LAYOUT_MAX_DIMS, *high = low + LAYOUT_MAX_DIMS;
+    runs = low[0] == high[0] && high[1] == low[1] + WORD_QUARTERS / 2;
+  }
+  return runs;
+}
+
+/* A word's eight elements: register pairs are those at the same bit of both of its halves. */
+static void set_quarters(Lower *lower, LowerTile *tile, unsigned row, unsigned column, IrExpr *word)
+{
+  for (unsigned i = 0; i < WORD_QUARTERS / 2; i++) {
+    unsigned reg = lower_register_at(lower, tile->layout, row, column + i);
+    tile->loaded[reg / 2] = word;
+    tile->bits[reg / 2] = 4 * i;
+    for (unsigned j = 0; j < 2; j++)
+      tile->reg[reg + j] =
+          lower_quarter(lower, word, tile->element, lower_int(lower, (int64_t)(4 * i + 16 * j)));
+  }
+}
+
+/* Each lane loads the words of its own runs, up to four at once. */
+static bool get_runs(Lower *lower, LowerTile *tile, const LowerShared *shared, const LowerMap *map)
+{
+  if (!has_runs(lower, tile, shared, map)) return false;
+  const unsigned *at = lower_registers(lower, tile->layout);
+  unsigned most = MIN(WORDS, lower_shared_vector(shared, 1) / WORD_QUARTERS);
+  tile->loaded = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  tile->bits = arena_new_array(lower->arena, unsigned, tile->n / 2);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r += 2) {
+    unsigned row = at[(size_t)r * LAYOUT_MAX_DIMS], column = at[(size_t)r * LAYOUT_MAX_DIMS + 1],
+             words = most;
+    if (tile->loaded[r / 2]) continue;
+    while (words > 1 &&
+           (column % (words * WORD_QUARTERS) ||
+            lower_register_at(lower, tile->layout, row, column + (words - 1) * WORD_QUARTERS) >= tile->n))
+      words /= 2;
+    unsigned here[LAYOUT_MAX_DIMS] = {row, column};
+    IrOp *load =
+        lower_emit(lower, OP_LOAD_SHARED, 1, lower_address(lower, lower_shared_at(lower, shared, map, here)));
+    for (unsigned w = 0; w < words; w++)
+      set_quarters(lower, tile, row, column + w * WORD_QUARTERS,
+                   lower_result(lower, load, "word", ir_scalar(NUMBER_B32)));
+  }
+  return true;
+}
+
 static LowerTile *get_tile(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared,
                            IrOpcode code)
 {
   LowerTile *tile = lower_tile_new(lower, element, layout);
   if (!fits(lower, tile, shared)) return tile;
   LowerMap map = lower_map_of(layout);
-  if (code == OP_LOAD_SHARED && get_quarters(lower, tile, shared, &map)) return tile;
+  if (code == OP_LOAD_SHARED &&
+      (get_quarters(lower, tile, shared, &map) || get_runs(lower, tile, shared, &map)))
+    return tile;
   unsigned width = run_width(lower, tile, shared, &map), reg[32];
   const unsigned *at = lower_registers(lower, layout);
   for (unsigned r = 0; r < tile->n && !lower->failed; r += width) {

@@ -18,6 +18,7 @@
 #include "ir/pass.h"
 #include "ir/passes/assign_layouts.h"
 #include "ir/passes/every.h"
+#include "ir/passes/operand_runs.h"
 #include "ir/passes/place_exchanges.h"
 #include "ir/passes/place_slots.h"
 #include "ir/passes/place_sums.h"
@@ -595,7 +596,7 @@ static const Layout *fragments_of(Placement *placement, const IrOp *mma)
   if (ir_mechanism_of(mma)->accumulator == ACCUMULATOR_WARPGROUP)
     return place_left_operand(placement->kernel, mma, warpgroups_of_rows(m));
   split_sum(placement, mma, placement->warps, &warps_m, &warps_n);
-  return layout_mma_a(placement->module->arena, type->element, m, k, warps_m, warps_n);
+  return operand_fragments(placement->kernel, mma, warps_m, warps_n);
 }
 
 /* ---- The kernel ---- */

@@ -55,7 +55,11 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_FILL) g_ptr_array_add(choice->fills, op);
   if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
   if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);
-  if (op->code == OP_CHANNEL) g_ptr_array_add(choice->channels, op);
+  if (op->code == OP_CHANNEL) {
+    g_ptr_array_add(choice->channels, op);
+    choice->by_warps |= ir_attribute_int(op, ATTR_BY_WARPS, 0) != 0;
+    ir_attribute_remove(op, ATTR_BY_WARPS);
+  }
   if (op->code == OP_TILES) {
     choice->pingpong = (unsigned)ir_attribute_int(op, ATTR_PINGPONG, 1);
     choice->tiles = op;
@@ -481,8 +485,11 @@ static void choose_product(Choice *choice, IrOp *mma)
     if (rows[i].kind != MECHANISM_PRODUCT) continue;
     turn_computed(choice, mma, 1, &a, &rows[i]);
     turn_computed(choice, mma, 2, &b, &rows[i]);
-    bool taken = mechanism_is_asynchronous(&rows[i]) ? take_from_engine(choice, mma, &a, &b, &rows[i])
-                                                     : take_from_threads(choice, mma, &a, &b, &rows[i]);
+    if (choice->by_warps && rows[i].issue == ISSUE_WARPGROUP) continue;
+    bool engine = mechanism_is_asynchronous(&rows[i]) || (choice->by_warps && rows[i].issue == ISSUE_WARP);
+    bool taken = engine && take_from_engine(choice, mma, &a, &b, &rows[i]);
+    if (!taken && !mechanism_is_asynchronous(&rows[i]))
+      taken = take_from_threads(choice, mma, &a, &b, &rows[i]);
     if (taken) return;
   }
   if (choice->failed) return;

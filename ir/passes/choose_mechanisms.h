@@ -11,6 +11,7 @@ typedef struct {
   unsigned pingpong; /* instances that take tiles in turn, each with staging of its own */
   const IrOp *tiles; /* the walk, if there is one */
   bool threads;      /* some slots cannot be filled by an engine, so that threads fill all */
+  bool by_warps;     /* warps multiply, though groups of them could */
   GError **error;
   bool failed;
 } Choice;

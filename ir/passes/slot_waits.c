@@ -71,13 +71,18 @@ static bool feeds_product(const IrOp *get)
   return false;
 }
 
+/* Do threads load what an op reads of slots, as they load a warp MMA's fragments? */
+static bool loads_slots(const IrOp *op)
+{
+  return op->code == OP_MMA ? !ir_is_asynchronous_product(op) : op->code == OP_GET && !feeds_product(op);
+}
+
 static void note_use(IrOp *op, void *data)
 {
   Uses *uses = data;
   uses->steps |= ir_steps_cursor(op, uses->cursor);
   if (!reads_slot(op, uses->cursor)) return;
-  bool loads = op->code == OP_GET && !feeds_product(op);
-  *(loads ? &uses->loads : &uses->multiplies) = true;
+  *(loads_slots(op) ? &uses->loads : &uses->multiplies) = true;
 }
 
 /* Of an op and what stands in it. */
@@ -169,8 +174,21 @@ static bool is_filled_by_engine(const IrFunction *kernel, const IrExpr *access)
 
 static void note_load(IrOp *op, void *data)
 {
-  if (op->code == OP_GET && is_filled_by_engine(op->parent->function, op->operands[0]) && !feeds_product(op))
-    g_ptr_array_add(data, op);
+  bool filled = false;
+  for (unsigned i = 0; loads_slots(op) && i < op->n_operands; i++)
+    filled |= is_filled_by_engine(op->parent->function, op->operands[i]);
+  if (filled) g_ptr_array_add(data, op);
+}
+
+/* Is the slot that a load reads loaded from again, by a product or behind one, before it is let go? */
+static bool is_loaded_again(const Reading *reading, const IrOp *load, const IrOp *next)
+{
+  if (load->next == next) return true;
+  if (load->parent != next->parent || (load->code != OP_MMA && next->code != OP_MMA)) return false;
+  const IrOp *op = load->next;
+  while (op && op != next && !ir_steps_cursor(op, reading->reader->value))
+    op = op->next;
+  return op == next && reads_slot(next, reading->reader->value);
 }
 
 static void fence_loads(const Reading *reading)
@@ -179,7 +197,7 @@ static void fence_loads(const Reading *reading)
   ir_region_visit(reading->role, note_load, loads);
   for (unsigned i = 0; i < loads->len; i++) {
     IrOp *load = loads->pdata[i];
-    bool goes_on = i + 1 < loads->len && load->next == loads->pdata[i + 1];
+    bool goes_on = i + 1 < loads->len && is_loaded_again(reading, load, loads->pdata[i + 1]);
     if (!goes_on && reads_slot(load, reading->reader->value)) fence_behind(load);
   }
 }

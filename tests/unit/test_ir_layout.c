@@ -247,6 +247,26 @@ static void check_mma_a(Arena *arena, unsigned bytes, unsigned atoms, unsigned s
   expect_cover(layout, wn);
 }
 
+/* Which k a register has: those of a step are at bit 4 i of both halves of a word, i = 0 and 1 of the first step, 2 and 3 of the
+ * next one. */
+static void check_mma_a_runs(Arena *arena, unsigned atoms, unsigned run, unsigned chunks, unsigned wm,
+                             unsigned wn)
+{
+  unsigned m = 16 * atoms * wm, steps = run / 4 * chunks;
+  const Layout *layout = layout_mma_a_runs(arena, m, 4 * run * chunks, run, wm, wn);
+  assert_non_null(layout);
+  for (unsigned warp = 0; warp < wm * wn; warp++)
+    for (unsigned l = 0; l < 32; l++)
+      for (unsigned i = 0; i < 8 * atoms * steps; i++) {
+        unsigned b = i % 2, r = i / 2 % 4, atom = i / 8 % atoms, step = i / (8 * atoms);
+        unsigned word = step / 2 % (run / 8), chunk = step / (run / 4);
+        Place place = {warp % wm * 16 * atoms + 16 * atom + l / 4 + 8 * (r & 1),
+                       4 * run * chunk + run * (l % 4) + 8 * word + 2 * (step % 2) + (r >> 1) + 4 * b};
+        expect_at(layout, warp, l, i, place);
+      }
+  expect_cover(layout, wn);
+}
+
 static void check_mma_b(Arena *arena, unsigned bytes, unsigned atoms, unsigned steps, unsigned wm,
                         unsigned wn)
 {
@@ -289,6 +309,8 @@ static void test_mma(void **state)
             check_mma_a(arena, bytes, atoms, steps, wm, wn);
             check_mma_b(arena, bytes, atoms, steps, wm, wn);
           }
+        for (unsigned run = 8; run <= 32; run *= 2)
+          check_mma_a_runs(arena, atoms, run, 1 + atoms % 2, wm, wn);
         check_mma_c(arena, atoms, 14, wm, wn); /* 14 * 8 = 112 columns */
         check_mma_c(arena, 2, atoms, wm, wn);
       }
@@ -296,6 +318,8 @@ static void test_mma(void **state)
   assert_null(layout_mma_c(arena, 16, 64, 0, 1));
   assert_null(layout_mma_a(arena, NUMBER_BF16, 16, 8, 1, 1));
   assert_null(layout_mma_b(arena, NUMBER_BF16, 16, 12, 1, 1));
+  assert_null(layout_mma_a_runs(arena, 16, 64, 4, 1, 1));
+  assert_null(layout_mma_a_runs(arena, 16, 96, 16, 1, 1));
 }
 
 /* ---- Vectors and scalar products ---- */
@@ -582,6 +606,7 @@ static void test_text(void **state)
   expect_round_trip(arena, layout_group_a_across(arena, NUMBER_E4M3, 128, 64, 2), NUMBER_E4M3);
   expect_round_trip(arena, layout_patches(arena, 128, 128, 8, 8), NUMBER_S8);
   expect_round_trip(arena, layout_mma_a(arena, NUMBER_F16, 64, 32, 2, 2), NUMBER_F16);
+  expect_round_trip(arena, layout_mma_a_runs(arena, 64, 128, 16, 2, 2), NUMBER_S4);
   expect_round_trip(arena, layout_mma_b(arena, NUMBER_F16, 32, 64, 2, 2), NUMBER_F16);
   expect_round_trip(arena, layout_mma_c(arena, 64, 64, 2, 2), NUMBER_F32);
   expect_round_trip(arena, layout_fma_c(arena, 128, 128, 8, 8, 4, 16, 256), NUMBER_F32);

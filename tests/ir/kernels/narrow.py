@@ -23,13 +23,19 @@ VALUES = {"s8": lambda code: float(code - 256 if code > 127 else code), "u8": fl
           "s4": lambda code: float(code - 16 if code > 7 else code), "u4": float, "e2m1": lambda code: E2M1[code & 7] * (-1 if code > 7 else 1),
           "e4m3": lambda code: math.nan if code & 127 == 127 else e4m3(code)}
 WORDS = {"h100": ["via warpgroup", "group.a(1) = cast"], "a100": ["via async", "via warp", "mma.a("]}
+WARPS = {"h100": ["via tma", "via warp", "mma.a_runs(16, 4, 1) = cast"], "a100": ["via async", "via warp", "mma.a_runs(16, 4, 1) = cast"]}
 
 
-def compile_for(gpu, kind, wide, folder):
+def compile_for(gpu, kind, wide, warps, folder):
     text = pathlib.Path(folder, "narrow.tile.ir")
     tile = (HERE / "narrow.tile.ir").read_text().replace("e4m3", kind).replace("bf16", wide)
-    text.write_text(tile.replace("multiple 16", "multiple 32") if kind in NIBBLES else tile)
-    return Kernel(sys.argv[1], text, "narrow", gpu, WORDS[gpu], folder, 4)
+    if kind in NIBBLES:
+        tile = tile.replace("multiple 16", "multiple 32")
+    if warps:
+        tile = tile.replace("slots 3", "slots 3 by_warps 1")
+    text.write_text(tile)
+    runs = kind in NIBBLES and (warps or gpu == "a100")
+    return Kernel(sys.argv[1], text, "narrow", gpu, (WARPS if runs else WORDS)[gpu], folder, 4)
 
 
 def check_readers(gpu, steps=60):
@@ -46,10 +52,10 @@ def half(value):
     return struct.unpack("<H", struct.pack("<e", value))[0]
 
 
-def check(gpu, kind, wide):
+def check(gpu, kind, wide, warps=False):
     encode = bf16 if wide == "bf16" else half
     with tempfile.TemporaryDirectory() as folder:
-        kernel = compile_for(gpu, kind, wide, folder)
+        kernel = compile_for(gpu, kind, wide, warps, folder)
 
         def run(codes, x, M, N, K):
             signed = [code - 256 if kind == "s8" and code > 127 else code for code in codes]
@@ -105,3 +111,5 @@ for gpu in "h100", "a100":
     for kind in "s8", "u8", "e4m3", "e5m2", *NIBBLES:
         for wide in "bf16", "f16":
             check(gpu, kind, wide)
+for kind in NIBBLES: # warps take them on the GPU where groups of them do else
+    check("h100", kind, "bf16", warps=True)

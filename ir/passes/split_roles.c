@@ -609,12 +609,12 @@ static bool engine_fills(const Survey *survey)
 
 static void find_product(IrOp *op, void *data)
 {
-  if (op->code == OP_MMA) *(bool *)data = true;
+  if (ir_is_grouped_product(op)) *(bool *)data = true;
 }
 
 /* One thread of the producer issues. It has a warpgroup where registers are handed over, which warpgroups do; where
- * the consumer's warps are no whole warpgroups, or several blocks without products shall share an SM, nothing is, and a
- * warp suffices. */
+ * the consumer's warps are no whole warpgroups, or several blocks without products of warpgroups shall share an SM,
+ * nothing is, and a warp suffices. */
 static unsigned producer_warps(const Split *split, IrRegion *body)
 {
   bool products = false;

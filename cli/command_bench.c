@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/profile_table.h"
 #include "cli/tuned_option.h"
-#include "execute/evaluate.h"
+#include "execute/data.h"
 #include "measure/chart.h"
 #include "measure/kernel_times.h"
 #include "measure/plugin.h"
@@ -353,7 +353,7 @@ static bool measure(Bench *bench, GError **error)
   for (unsigned i = 0; i < s->n_cases; i++)
     s->cases[i]->accumulate = s->fast_accumulation ? ACCUMULATE_FAST : ACCUMULATE_EXACT;
   s->version = ADLGEN_VERSION;
-  s->reference = evaluate_graph;
+  s->reference = run_compare;
   s->line = print_line;
   s->profiled = take_profile;
   s->note = print_note;

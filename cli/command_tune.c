@@ -4,7 +4,7 @@
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
 #include "cli/tuned_option.h"
-#include "execute/evaluate.h"
+#include "execute/data.h"
 #include "measure/suite.h"
 #include "measure/tune.h"
 #include <errno.h>
@@ -304,7 +304,7 @@ static bool open_clock(Tune *tune, GError **error)
   tune->code = bench_code_new(tune->assembler, bench_gpu_device(tune->machine));
   tune->clock.gpu = tune->machine;
   tune->clock.code = tune->code;
-  tune->clock.reference = evaluate_graph;
+  tune->clock.reference = run_compare;
   tune->clock.threads = tune->session.threads;
   tune->session.clock = tune_gpu_clock(&tune->clock);
   return true;

@@ -44,6 +44,10 @@ typedef struct RunComparison {
 
 /* Computes the reference and compares each output. In the arena, as graph->outputs; NULL on error. */
 RunComparison *run_data_check(const RunData *data, const RunCheck *check, Arena *arena, GError **error);
+/* Compares outputs with the reference of the graph for such inputs: those that are further off than results of their type usually are
+ * by errors carried along the graph, as run_data_check() does. comparisons: as graph->outputs. */
+bool run_compare(const Graph *graph, Tensor *const *inputs, Tensor *const *outputs, bool fast,
+                 Comparison *comparisons, GError **error);
 /* The output is right as far as was asked for. */
 bool run_comparison_passes(const RunComparison *comparison);
 /* What default data were multiplied by, where it is not 1, by input. */

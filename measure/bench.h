@@ -221,9 +221,10 @@ double bench_ratio(const BenchTimings *timings, unsigned a, unsigned b);
 
 /* ---- the check ---- */
 
-/* What a graph means (execute/evaluate.h): values of its outputs for its inputs; bench sees no further than that.
- */
-typedef GPtrArray *(*BenchReference)(const Graph *graph, Tensor *const *inputs, GError **error);
+/* Compares outputs of a graph with what it means (execute/data.h): comparisons is as its outputs. fast: products that do not say keep
+ * their sums as the hardware does. */
+typedef bool (*BenchReference)(const Graph *graph, Tensor *const *inputs, Tensor *const *outputs, bool fast,
+                               Comparison *comparisons, GError **error);
 
 typedef struct BenchCheck {
   bool ok;

@@ -27,6 +27,8 @@ typedef struct Sample {
 bool sample_make(Sample *sample, const BenchCase *c, const SampleSize *size, GError **error);
 /* Of its matrix products. */
 double sample_flops(const Sample *sample);
+/* Of its inputs, which the reference holds. */
+double sample_elements(const Sample *sample);
 /* How a dimension of the case's or the sample's tensor is cut; NULL: not at all. */
 const Cut *sample_cut(const Sample *sample, const GraphTensor *tensor, unsigned d);
 void sample_clear(Sample *sample);

@@ -46,6 +46,18 @@ double sample_flops(const Sample *sample)
   return flops;
 }
 
+double sample_elements(const Sample *sample)
+{
+  double elements = 0;
+  for (unsigned i = 0; i < sample->graph->n_inputs; i++) {
+    double all = 1;
+    for (unsigned j = 0; j < sample->graph->inputs[i]->rank; j++)
+      all *= (double)number(sample->graph->inputs[i]->shape[j]);
+    elements += all;
+  }
+  return elements;
+}
+
 /* ---- gathering ---- */
 
 typedef struct Gather {

@@ -66,8 +66,8 @@ static bool of_log_sum_exp(const ReferenceCall *call, const Errors *input, Value
 
 /* ---- what chooses ---- */
 
-/* Elements of which nothing can be said as another of their row is as near to the extreme as errors reach: an index may be
- * any, of a 1 and zeros each may be the 1. */
+/* Where others of a row are as near to the extreme as errors reach, an index may be that of any of them; of a 1 and zeros each may
+ * be the 1. Equal elements that have no errors are in order. */
 static bool of_choice(const ReferenceCall *call, const Errors *input, const Value *out, double *each,
                       GError **error)
 {
@@ -81,17 +81,20 @@ static bool of_choice(const ReferenceCall *call, const Errors *input, const Valu
     size_t best = row[0], near = 0;
     for (size_t c = 0; c < columns; c++)
       if (smallest ? x->floats[row[c]] < x->floats[best] : x->floats[row[c]] > x->floats[best]) best = row[c];
-    for (size_t c = 0; c < columns; c++)
-      near += fabs(x->floats[row[c]] - x->floats[best]) <= input->each[row[c]] + input->each[best];
+    for (size_t c = 0; c < columns; c++) {
+      double error = input->each[row[c]] + input->each[best];
+      if (!(error > 0) || !(fabs(x->floats[row[c]] - x->floats[best]) <= error)) continue;
+      near++;
+      if (!hard) each[r] = fmax(each[r], fabs((double)c - (double)out->integers[r]));
+    }
     for (size_t c = 0; near > 1 && hard && c < columns; c++)
       each[row[c]] = 1;
-    if (near > 1 && !hard) each[r] = INFINITY;
   }
   return true;
 }
 
-/* Each value of a row in order may be off as any of the row is; where two that follow one another are nearer than that, their
- * places are anybody's. */
+/* Each value of a row in order may be off as any of the row is, and so may the elements: those that are no further from it than both
+ * may have its place. */
 static void of_order(const ReferenceCall *call, const Errors *input, Value *const *outputs, Errors *results)
 {
   const Value *x = call->inputs[0], *values = outputs[0];
@@ -104,11 +107,10 @@ static void of_order(const ReferenceCall *call, const Errors *input, Value *cons
     for (size_t i = 0; i < k; i++)
       results[0].each[r * k + i] = most;
     for (size_t i = 0; outputs[1] && i < k; i++) {
-      double here = values->floats[r * k + i];
-      bool near = k < columns && i + 1 == k; /* nobody knows the next */
-      if (i) near |= fabs(here - values->floats[r * k + i - 1]) <= 2 * most;
-      if (i + 1 < k) near |= fabs(here - values->floats[r * k + i + 1]) <= 2 * most;
-      if (near) results[1].each[r * k + i] = INFINITY;
+      double here = values->floats[r * k + i], *off = &results[1].each[r * k + i];
+      for (size_t c = 0; most > 0 && c < columns; c++)
+        if (fabs(x->floats[r * columns + c] - here) <= 2 * most)
+          *off = fmax(*off, fabs((double)c - (double)outputs[1]->integers[r * k + i]));
     }
   }
 }

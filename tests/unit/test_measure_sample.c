@@ -1,6 +1,6 @@
 /* Rows and columns cut out of a case's tensors for its check, on the stand-in for the driver, whose device
  * memory is host memory. Every element holds the number of its place. */
-#include "execute/evaluate.h"
+#include "execute/data.h"
 #include "measure/check.h"
 #include "measure/gpu_private.h"
 #include <math.h>
@@ -317,6 +317,46 @@ static void cuts_rows_of_groups(void **state)
       dims, 2);
 }
 
+#define ROWS    256
+#define COLUMNS 4
+
+/* Of each row the second of the sums is the larger, of the first row by so little: is it right to choose that of it? */
+static bool admits(const Graph *graph, float more, int64_t chosen)
+{
+  GError *error = NULL;
+  const int64_t shape[] = {ROWS, COLUMNS};
+  g_autoptr(Tensor) x = tensor_new("x", NUMBER_F32, 2, shape, NULL);
+  g_autoptr(Tensor) y = tensor_new("y", NUMBER_F32, 2, shape, NULL);
+  g_autoptr(Tensor) out = tensor_new("i", NUMBER_S64, 1, shape, NULL);
+  for (unsigned i = 0; i < ROWS; i++) {
+    float *of = (float *)x->data + i * COLUMNS;
+    of[0] = of[1] = 1;
+    ((float *)y->data)[i * COLUMNS + 1] = i ? 1 : more;
+    ((int64_t *)out->data)[i] = i ? 1 : chosen;
+  }
+  Comparison c = {0};
+  if (!run_compare(graph, (Tensor *[]){x, y}, (Tensor *[]){out}, false, &c, &error))
+    fail_msg("%s", error->message);
+  return c.ok;
+}
+
+/* Which of two sums is the larger is told where their difference is no rounding of either. */
+static void admits_what_roundings_decide(void **state)
+{
+  static const char text[] = "{name: t, opset: 20, inputs: {x: {type: f32, shape: [256, 4]}, y: {type: f32, "
+                             "shape: [256, 4]}}, nodes: [{op: Add, inputs: [x, y], "
+                             "outputs: [s]}, {op: ArgMax, inputs: [s], outputs: [i], attributes: {axis: 1, "
+                             "keepdims: 0}}], outputs: [i]}";
+  World w;
+  make_world(&w, text, (const char *const[]){NULL});
+  assert_true(admits(w.c->graph, 1e-9f, 0)); /* equal in f32, of which the first counts */
+  assert_true(admits(w.c->graph, 1e-9f, 1));
+  assert_true(admits(w.c->graph, 1e-3f, 1));
+  assert_false(admits(w.c->graph, 1e-3f, 0));
+  assert_false(admits(w.c->graph, 1e-9f, 3)); /* the row has no such */
+  clear_world(&w);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -328,6 +368,7 @@ int main(void)
       cmocka_unit_test(cuts_blocks_of_scales),
       cmocka_unit_test(cuts_images),
       cmocka_unit_test(cuts_rows_of_groups),
+      cmocka_unit_test(admits_what_roundings_decide),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

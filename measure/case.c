@@ -153,11 +153,9 @@ static void add_flops(BenchCase *c, const GraphNode *node)
   if (node->op->id == ONNX_AttentionGradPart) add_gradient_flops(c, node);
   if (node->op->class_ != OPERATOR_GEMM) return;
   const GraphTensor *a = node->inputs[0];
-  bool turned = !strcmp(node->op->name, "Gemm") && graph_attribute(node, "transA")->integer;
-  int64_t k = number(a->shape[turned ? 0 : a->rank - 1]);
   const GraphNode *from = dequantizer(a);
   if (c->flops == 0) c->operand = from ? from->inputs[0]->type : a->type;
-  c->flops += 2.0 * elements(node->outputs[0]) * (double)k * needed_share(node);
+  c->flops += 2.0 * elements(node->outputs[0]) * graph_terms(node) * needed_share(node);
 }
 
 /* A batch is one stride apart: the leading dimensions lie densely. */

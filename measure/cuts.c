@@ -1,6 +1,7 @@
 /* Which dimensions of a case's tensors can be cut down to some of their places, the same ones in all tensors that have them
  * in common: those along which every node computes element by element. Nodes join dimensions to classes; what is summed, counted or
  * looked up is blocked. Where rows stand beside a diagonal they must follow one another, and the diagonal moves. */
+#include "generator/front/groups.h"
 #include "measure/check.h"
 #include <string.h>
 
@@ -87,6 +88,14 @@ static void join_groups(Classes *at, const GraphNode *node)
                     *d = node->outputs[0];
   unsigned turned = graph_attribute(node, "transB")->integer != 0;
   mark(at, a, a->rank - 1, BLOCKED);
+  if (graph_groups(node) == GROUPS_DEPTHS) {
+    mark(at, b, turned, BLOCKED);
+    mark(at, d, 0, BLOCKED);
+    block(at, sizes);
+    join(at, a, 0, d, 1);
+    join(at, b, 1 - turned, d, 2);
+    return;
+  }
   mark(at, b, 0, BLOCKED);
   mark(at, b, 1 + turned, BLOCKED);
   block(at, sizes);
@@ -437,7 +446,7 @@ static void list_groups(const Sample *sample, const GraphNode *node)
 {
   const Cut *rows = sample_cut(sample, node->outputs[0], node->outputs[0]->rank - 2);
   GraphAttribute *kind = &node->attributes[graph_attribute(node, "groups") - node->attributes];
-  if (!rows || !strcmp(kind->text, "counts")) return;
+  if (!rows || graph_groups(node) == GROUPS_COUNTS || graph_groups(node) == GROUPS_DEPTHS) return;
   kind->text = "index";
   node->attributes[graph_attribute(node, "align") - node->attributes].integer = 1;
   node->inputs[2]->shape[0] = symbolic_constant(sample->graph->arena, rows->n);

@@ -36,9 +36,8 @@ double sample_flops(const Sample *sample)
   for (unsigned i = 0; i < sample->graph->n_nodes; i++) {
     const GraphNode *node = sample->graph->nodes[i];
     if (node->op->class_ != OPERATOR_GEMM) continue;
-    const GraphTensor *a = node->inputs[0], *d = node->outputs[0];
-    bool turned = node->op->id == ONNX_Gemm && graph_attribute(node, "transA")->integer;
-    double all = 2 * (double)number(a->shape[turned ? 0 : a->rank - 1]);
+    const GraphTensor *d = node->outputs[0];
+    double all = 2 * graph_terms(node);
     for (unsigned j = 0; j < d->rank; j++)
       all *= (double)number(d->shape[j]);
     flops += all;
@@ -196,7 +195,7 @@ Tensor *sample_read(const Sample *sample, const BenchTensors *tensors, unsigned 
   if (!to) return NULL;
   if (!to->n) return g_steal_pointer(&to);
   const GraphNode *grouped = graph_groups_reader(whole);
-  const GraphTensor *rows = grouped ? grouped->outputs[0] : NULL;
+  const GraphTensor *rows = grouped && graph_groups(grouped) != GROUPS_DEPTHS ? grouped->outputs[0] : NULL;
   const Cut *cut = rows ? sample_cut(sample, rows, rows->rank - 2) : NULL;
   if (cut) return read_groups(grouped, cut, device, address, to, error) ? g_steal_pointer(&to) : NULL;
   plan_gather(&g, sample, whole);

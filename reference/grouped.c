@@ -1,4 +1,4 @@
-/* GroupedMatMul: rows of A, each times the matrix of its group. Rows of no group keep what was there, which is NaN here: outputs
+/* GroupedMatMul: rows of A, each times the matrix of its group, or the parts of k of each group. Rows of no group keep what was there, which is NaN here: outputs
  * are filled with it before a run, so that whatever is written there shows. */
 #include "reference/private.h"
 #include <math.h>
@@ -82,10 +82,52 @@ static bool multiply_rows(const ReferenceCall *call, const Rows *rows, bool turn
   return true;
 }
 
+/* A group's part of k of both operands, multiplied. */
+static bool multiply_depths(const ReferenceCall *call, const Rows *part, bool turned, Value *out,
+                            GError **error)
+{
+  const Value *a = call->inputs[0], *b = call->inputs[1];
+  int64_t m = out->shape[1], n = out->shape[2], k = a->shape[1], depth = part->end - part->begin;
+  g_autoptr(Value) left = value_new(a->type, 2, (int64_t[]){m, depth}, error),
+                   right = left ? value_new(b->type, 2, (int64_t[]){depth, n}, error) : NULL;
+  if (!right) return false;
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < depth; j++)
+      left->floats[i * depth + j] = a->floats[i * k + part->begin + j];
+  for (int64_t i = 0; i < depth; i++)
+    for (int64_t j = 0; j < n; j++)
+      right->floats[i * n + j] = b->floats[turned ? j * k + part->begin + i : (part->begin + i) * n + j];
+  const Value *inputs[] = {left, right};
+  const ReferenceCall product = {.op = "MatMul", .inputs = inputs, .n_inputs = 2, .result = call->result};
+  g_autoptr(Value) y = reference_product(&product, error);
+  if (!y) return false;
+  memcpy(out->floats + part->group * m * n, y->floats, y->n * sizeof *y->floats);
+  return true;
+}
+
+static Value *reference_depths(const ReferenceCall *call, GError **error)
+{
+  const Value *a = call->inputs[0], *b = call->inputs[1], *sizes = call->inputs[2];
+  bool turned = reference_integer(call, "transB") != 0;
+  if (a->rank != 2 || sizes->rank != 1 || a->shape[1] != b->shape[turned ? 1 : 0]) {
+    reference_refuse(error, call, "the shapes do not fit");
+    return NULL;
+  }
+  const int64_t shape[] = {(int64_t)sizes->n, a->shape[0], b->shape[turned ? 0 : 1]};
+  g_autoptr(Value) out = value_new(call->result, 3, shape, error);
+  g_autofree Rows *parts = g_new0(Rows, sizes->n + 1);
+  if (!out) return NULL;
+  rows_by_ends(sizes, a->shape[1], reference_integer(call, "align"), parts);
+  for (size_t g = 0; g < sizes->n; g++)
+    if (!multiply_depths(call, &parts[g], turned, out, error)) return NULL;
+  return g_steal_pointer(&out);
+}
+
 Value *reference_grouped(const ReferenceCall *call, GError **error)
 {
   const Value *a = call->inputs[0], *b = call->inputs[1], *sizes = call->inputs[2];
   const char *kind = reference_attribute(call, "groups")->text;
+  if (!strcmp(kind, "ends") && b->rank == 2) return reference_depths(call, error);
   bool counts = !strcmp(kind, "counts"), turned = reference_integer(call, "transB") != 0;
   int64_t align = reference_integer(call, "align"), shape[TENSOR_MAX_RANK];
   if (a->rank != 2u + counts || b->rank != 3 || sizes->rank != 1 ||

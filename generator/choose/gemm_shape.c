@@ -128,6 +128,7 @@ unsigned gemm_candidate_sms(const Problem *problem)
 int64_t gemm_rows_of_group(const Problem *problem)
 {
   const FusedOperator *op = problem->op;
+  if (gemm_of(op)->groups == GEMM_DEPTHS) return choose_typical(problem, gemm_of(op)->m);
   const GraphAttribute *expected = op->anchor ? graph_attribute_find(op->anchor, "expected") : NULL;
   int64_t rows = choose_typical(problem, gemm_of(op)->m),
           groups = MAX(1, choose_typical(problem, op->dims[0]));
@@ -146,6 +147,17 @@ static double epilogue_operations(const FusedOperator *op)
   return operations;
 }
 
+/* Of k what a group has on average, or as it is expected to. */
+static int64_t priced_depth(const Problem *problem, const FusedGemm *gemm)
+{
+  int64_t k = MAX(1, choose_typical(problem, gemm->k));
+  if (gemm->groups != GEMM_DEPTHS) return k + (gemm->lead ? choose_typical(problem, gemm->lead->k) : 0);
+  const GraphNode *node = problem->op->anchor;
+  const GraphAttribute *expected = node ? graph_attribute_find(node, "expected") : NULL;
+  if (expected && expected->integer > 0) return MIN(k, expected->integer);
+  return MAX(1, k / MAX(1, choose_typical(problem, problem->op->dims[0])));
+}
+
 /* Batches of a dim; of groups of rows that lie behind one another as many as can have any. */
 static int64_t priced_batches(const Problem *problem, const FusedGemm *gemm, unsigned dim)
 {
@@ -160,8 +172,7 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
   const FusedGemm *gemm = gemm_of(op);
   int64_t columns = MAX(1, choose_typical(problem, gemm_of(problem->op)->n)) * gemm_products(problem);
   CostGemm shape = {.batches = MAX(1, problem->batches),
-                    .k = MAX(1, choose_typical(problem, gemm->k)) +
-                         (gemm->lead ? choose_typical(problem, gemm->lead->k) : 0),
+                    .k = priced_depth(problem, gemm),
                     .a_bytes = (double)number_bits(gemm_stored(gemm, false)) / CHAR_BIT,
                     .b_bytes = (double)number_bits(gemm_stored(gemm, true)) / CHAR_BIT,
                     .out_bytes = MAX(1, gemm_out_bytes(op) / gemm_products(problem)),
@@ -174,7 +185,7 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
                     .b_lines = gemm_b_lines(gemm),
                     .operations = epilogue_operations(op) / gemm_products(problem)};
   *(swapped ? &shape.m : &shape.n) = columns;
-  *(swapped ? &shape.uneven_n : &shape.uneven_m) = gemm->groups != GEMM_WHOLE;
+  *(swapped ? &shape.uneven_n : &shape.uneven_m) = gemm_groups_rows(gemm);
   for (unsigned i = 0; i < gemm->n_batch && !problem->batches; i++)
     shape.batches *= priced_batches(problem, gemm, i);
   return shape;

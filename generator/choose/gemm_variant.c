@@ -344,7 +344,7 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   choice->alone = starts_alone(problem, choice, &tile);
   choice->keep_a = fast && !tile.swapped && !gemm->groups && keeps_rows(problem, choice, &tile);
   choice->stages = tile.stages;
-  static const char *const kinds[] = {"", "_ends", "_index", "_counts"};
+  static const char *const kinds[] = {"", "_ends", "_index", "_counts", "_depths"};
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);

@@ -11,7 +11,8 @@
 
 bool expand_clears_rows(const GraphNode *node)
 {
-  return node->op->id == ONNX_GroupedMatMul && graph_attribute(node, "clear")->integer;
+  return node->op->id == ONNX_GroupedMatMul && node->inputs[1]->rank == 3 &&
+         graph_attribute(node, "clear")->integer;
 }
 
 static GraphTensor *product(Expansion *x)
@@ -90,6 +91,7 @@ void expand_grouped_clear(Expansion *x)
   case GROUPS_ENDS: inside = inside_ends(x, sizes, a->shape[0]); break;
   case GROUPS_INDEX: inside = inside_index(x, sizes, b->shape[0]); break;
   case GROUPS_COUNTS: inside = inside_counts(x, sizes, a->shape[1]); break;
+  case GROUPS_DEPTHS: break; /* every result is somebody's: expand_clears_rows() */
   }
   if (expand_failed(x)) return;
   /* a view stands between: as a step of the product's kernel it would not come to rows without tiles */

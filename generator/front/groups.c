@@ -5,7 +5,24 @@
 GraphGroups graph_groups(const GraphNode *node)
 {
   const char *kind = graph_attribute(node, "groups")->text;
-  return !strcmp(kind, "ends") ? GROUPS_ENDS : !strcmp(kind, "index") ? GROUPS_INDEX : GROUPS_COUNTS;
+  if (!strcmp(kind, "ends")) return node->inputs[1]->rank == 2 ? GROUPS_DEPTHS : GROUPS_ENDS;
+  return !strcmp(kind, "index") ? GROUPS_INDEX : GROUPS_COUNTS;
+}
+
+static int64_t extent(const GraphTensor *tensor, unsigned d)
+{
+  int64_t value = 0;
+  symbolic_is_constant(tensor->shape[d], &value);
+  return value;
+}
+
+double graph_terms(const GraphNode *node)
+{
+  const GraphTensor *a = node->inputs[0];
+  bool turned = node->op->id == ONNX_Gemm && graph_attribute(node, "transA")->integer;
+  double k = (double)extent(a, turned ? 0 : a->rank - 1);
+  bool parts = node->op->id == ONNX_GroupedMatMul && graph_groups(node) == GROUPS_DEPTHS;
+  return parts ? k / (double)MAX(1, extent(node->outputs[0], 0)) : k;
 }
 
 GHashTable *graph_staying(const Graph *graph)
@@ -14,7 +31,8 @@ GHashTable *graph_staying(const Graph *graph)
   for (unsigned i = 0; i < graph->n_nodes; i++) {
     const GraphNode *node = graph->nodes[i];
     bool stays = node->op->id == ONNX_VarlenAttention ||
-                 (node->op->id == ONNX_GroupedMatMul && !graph_attribute(node, "clear")->integer);
+                 (node->op->id == ONNX_GroupedMatMul && graph_groups(node) != GROUPS_DEPTHS &&
+                  !graph_attribute(node, "clear")->integer);
     for (unsigned j = 0; j < node->n_inputs && !stays; j++)
       stays = node->inputs[j] && g_hash_table_contains(staying, node->inputs[j]);
     for (unsigned j = 0; stays && j < node->n_outputs; j++)
@@ -32,13 +50,6 @@ const GraphNode *graph_groups_reader(const GraphTensor *input)
     if (node->op->id == ONNX_GroupedMatMul && node->inputs[2] == input) return node;
   }
   return NULL;
-}
-
-static int64_t extent(const GraphTensor *tensor, unsigned d)
-{
-  int64_t value = 0;
-  symbolic_is_constant(tensor->shape[d], &value);
-  return value;
 }
 
 static int compare(const void *a, const void *b)
@@ -89,13 +100,16 @@ static void index_rows(int32_t *rows, size_t n, int64_t align, int64_t groups)
 void graph_fill_groups(const GraphNode *node, int32_t *values, size_t n, bool even)
 {
   const GraphTensor *a = node->inputs[0];
-  int64_t rows = extent(a, a->rank - 2), align = graph_attribute(node, "align")->integer;
-  switch (graph_groups(node)) {
+  GraphGroups kind = graph_groups(node);
+  int64_t rows = extent(a, a->rank - (kind == GROUPS_DEPTHS ? 1 : 2)),
+          align = graph_attribute(node, "align")->integer;
+  switch (kind) {
   case GROUPS_COUNTS:
     for (size_t i = 0; i < n; i++)
       values[i] = even ? rows_from(node, values[i], rows, rows) : (int32_t)(values[i] % (rows + 1));
     return;
   case GROUPS_ENDS:
+  case GROUPS_DEPTHS:
     for (size_t i = 0; i < n && !even; i++)
       values[i] = (int32_t)(values[i] % (rows + 1));
     if (even)

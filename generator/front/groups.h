@@ -1,4 +1,4 @@
-/* GroupedMatMul: how its third input tells which rows are whose. */
+/* GroupedMatMul: how its third input tells which rows, or which part of k, are whose. */
 #pragma once
 #include "generator/front/graph.h"
 
@@ -6,9 +6,12 @@ typedef enum {
   GROUPS_ENDS,   /* the end of each group along the rows */
   GROUPS_INDEX,  /* the group of each row */
   GROUPS_COUNTS, /* rows that are valid, of each group's own */
+  GROUPS_DEPTHS, /* the end of each group along k, of which each has a result of its own */
 } GraphGroups;
 
 GraphGroups graph_groups(const GraphNode *grouped);
+/* Of a product whose extents are known: how many terms an element of its result sums, of groups along k on average. */
+double graph_terms(const GraphNode *product);
 /* The GroupedMatMul whose groups the input tells; NULL: none. */
 const GraphNode *graph_groups_reader(const GraphTensor *input);
 /* Numbers 0 .. 2^31 - 1 become sizes that are right for the node, whose extents are known: any, or (`even`) of groups of 0.7 to

@@ -1,4 +1,4 @@
-/* GroupedMatMul: rows of A, each times the matrix of its group. */
+/* GroupedMatMul: rows of A, each times the matrix of its group; or each group's part of k, a result each. */
 #include "generator/front/groups.h"
 #include "generator/front/infer_private.h"
 #include <string.h>
@@ -47,10 +47,26 @@ static bool check_attributes(Inference *at, GraphGroups kind)
   return true;
 }
 
+/* A [M, K] and B [K, N], of which each group has a part of k: [G, M, N]. */
+static bool infer_depths(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const bool turned = graph_attribute(node, "transB")->integer != 0;
+  if (!check_rank(at, 0, 2, "[M, K]") || !check_rank(at, 2, 1, "[G]") ||
+      !check_attributes(at, GROUPS_DEPTHS) || !check_same(at, 1, turned ? 1 : 0, 0, 1, "elements along k"))
+    return false;
+  *shape = (Shape){.rank = 3};
+  shape->dims[0] = node->inputs[2]->shape[0];
+  shape->dims[1] = node->inputs[0]->shape[0];
+  shape->dims[2] = node->inputs[1]->shape[turned ? 0 : 1];
+  return true;
+}
+
 bool infer_grouped(Inference *at, Shape *shape)
 {
   GraphNode *node = at->node;
   const GraphGroups kind = graph_groups(node);
+  if (kind == GROUPS_DEPTHS) return infer_depths(at, shape);
   const bool batched = kind == GROUPS_COUNTS, turned = graph_attribute(node, "transB")->integer != 0;
   const GraphTensor *a = node->inputs[0], *b = node->inputs[1];
   if (!check_rank(at, 0, batched ? 3 : 2, batched ? "[G, R, K]" : "[M, K]") ||

@@ -11,6 +11,7 @@
  * have kernels for the blocks; where none has, the operands stay dequantised.
  *
  * In front of keys and values of VarlenAttention it goes into that, as Cast does, where scales are the same for all elements of a head. */
+#include "generator/front/groups.h"
 #include "generator/front/sequences.h"
 #include "generator/fusion/private.h"
 #include <string.h>
@@ -235,6 +236,14 @@ static bool take_weights(Taking *at, GraphNode *product)
 
 /* ---- both of 8 bits ---- */
 
+/* Do groups along k begin inside of a block of the operand? */
+static bool cuts_blocks(const GraphNode *product, unsigned operand, const GraphBlocks *blocks)
+{
+  if (product->op->id != ONNX_GroupedMatMul || graph_groups(product) != GROUPS_DEPTHS) return false;
+  int64_t size = blocks->sizes[(operand == 0) == graph_is_transposed(product, operand) ? 0 : 1];
+  return graph_attribute(product, "align")->integer % MAX(1, size) != 0;
+}
+
 /* Has the product operands with scales of blocks? They are taken if a family has kernels for them. */
 static bool take_blocks(Taking *at, GraphNode *product)
 {
@@ -249,6 +258,11 @@ static bool take_blocks(Taking *at, GraphNode *product)
   if (!blocks[0] || !blocks[1] || blocks[0]->zero || blocks[1]->zero) {
     fuser_note(at->fuser, "`%s` multiplies `%s`, which is no tensor with scales of blocks", name,
                product->inputs[blocks[0] ? 1 : 0]->name);
+    return true;
+  }
+  if (cuts_blocks(product, 0, blocks[0]) || cuts_blocks(product, 1, blocks[1])) {
+    fuser_note(at->fuser, "`%s` multiplies dequantised operands: groups begin inside of blocks of scales",
+               name);
     return true;
   }
   GraphNode before = *product;

@@ -238,7 +238,7 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
     if (batches > 1 && d < batches) name = arena_printf(module->arena, "batch%u", d);
     place.at[d] = ir_value(module, ir_parameter_new(scope.function, name, ir_scalar(NUMBER_S32)));
   }
-  IrExpr *end = gemm_of(build->op)->groups
+  IrExpr *end = gemm_groups_rows(gemm_of(build->op))
                     ? ir_value(module, ir_parameter_new(scope.function, "end", ir_scalar(NUMBER_S32)))
                     : NULL;
   scope.load = load_input;
@@ -330,7 +330,8 @@ static bool mentions(const IrExpr *expr, const IrValue *value)
 /* Where a template's op reads A or B; NULL: it does not. */
 static IrExpr **operand_read(IrOp *op)
 {
-  return op->code == OP_FILL ? &op->operands[1] : op->code == OP_LOAD ? &op->operands[0] : NULL;
+  IrExpr **read = op->code == OP_FILL ? &op->operands[1] : op->code == OP_LOAD ? &op->operands[0] : NULL;
+  return read && (*read)->kind == EXPR_INDEX ? read : NULL; /* slots may be filled with values too */
 }
 
 /* Operands that are the batch, or index by it, become one for each batch. */
@@ -473,7 +474,8 @@ static void read_at_zero(IrOp *op, void *data)
 static void keep_a(IrOp *op, void *data)
 {
   const KernelBuild *build = data;
-  if (op->code == OP_FILL && op->operands[1]->items[0]->value == build->kernel->parameters[0])
+  IrExpr **read = operand_read(op);
+  if (op->code == OP_FILL && read && (*read)->items[0]->value == build->kernel->parameters[0])
     ir_attribute_set(op, ATTR_CACHE, ir_name(build->module, "evict_last"));
 }
 
@@ -544,7 +546,10 @@ bool kernel_write_gemm(KernelBuild *build)
   }
   bind_type(build, "ta", gemm_stored(gemm, false));
   bind_type(build, "tb", gemm_stored(gemm, true));
-  if (gemm->groups) g_hash_table_insert(build->bindings, "grouped", ir_int(build->module, 1));
+  if (gemm_groups_rows(gemm)) g_hash_table_insert(build->bindings, "grouped", ir_int(build->module, 1));
+  if (gemm->groups == GEMM_DEPTHS)
+    g_hash_table_insert(build->bindings, "tail",
+                        ir_int(build->module, (int64_t)number_elements(gemm->a_type, GEMM_TAIL)));
   if (gemm->lead) write_lead(build);
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);

@@ -1,6 +1,8 @@
 #include "generator/kernel/gemm_groups.h"
 #include "generator/program/gemm.h"
 
+/* Groups of rows, or of parts of k, whose sizes are loaded: which tile is whose. */
+
 /* Groups of rows that are the product's columns: of an operator whose operands have changed places. */
 static bool lie_across(const KernelBuild *build)
 {
@@ -9,8 +11,10 @@ static bool lie_across(const KernelBuild *build)
 
 void groups_schedule(KernelBuild *build, int64_t bm, int64_t bn)
 {
-  static const char *const schedulers[] = {
-      [GEMM_ENDS] = "group_ends", [GEMM_INDEX] = "group_index", [GEMM_COUNTS] = "group_counts"};
+  static const char *const schedulers[] = {[GEMM_ENDS] = "group_ends",
+                                           [GEMM_INDEX] = "group_index",
+                                           [GEMM_COUNTS] = "group_counts",
+                                           [GEMM_DEPTHS] = "group_depths"};
   const FusedGemm *gemm = gemm_of(build->op);
   IrModule *module = build->module;
   const char *name = schedulers[gemm->groups];
@@ -18,7 +22,9 @@ void groups_schedule(KernelBuild *build, int64_t bm, int64_t bn)
   ir_function_copy(module, ir_function_find(build->libraries->groups, name));
   bool across = lie_across(build);
   unsigned row = across ? 3 : 2, column = across ? 2 : 3; /* of what the template walks */
-  IrExpr *rows = kernel_dim(build, across ? gemm->n : gemm->m, across ? "N" : "M", NUMBER_S32),
+  bool deep = gemm->groups == GEMM_DEPTHS;
+  IrExpr *rows = deep ? kernel_dim(build, gemm->k, "K", NUMBER_S32)
+                      : kernel_dim(build, across ? gemm->n : gemm->m, across ? "N" : "M", NUMBER_S32),
          *last = gemm->groups == GEMM_INDEX ? kernel_dim(build, build->op->dims[0], "G", NUMBER_S32)
                                             : ir_int(module, gemm->align);
   IrExpr *const operands[] = {ir_symbol(module, name),

@@ -10,9 +10,12 @@ static const Symbolic *at_origin(const Symbolic *leaf, void *data)
   return axis ? symbolic_constant(program->arena, 0) : NULL;
 }
 
-/* Does the node load where groups of rows begin, in a program of a family that has them? */
+/* Does the node load where groups of rows begin, or in which block, in a program of a family that has them? */
 static bool begins_group(const Binding *binding, int node)
 {
+  const ProgramNode *quotient = &binding->program->nodes[node];
+  if (quotient->kind == NODE_MAP && quotient->op == ONNX_Div && quotient->operands[0].kind == VALUE_NODE)
+    node = (int)quotient->operands[0].node;
   ProgramReduction reduction = binding->program->nodes[node].reduction;
   ProgramNodeKind kind = binding->program->nodes[node].kind;
   return binding->groups && ((kind == NODE_SCAN && reduction == REDUCTION_BEGINS) ||

@@ -186,6 +186,7 @@ Program *program_build(const ProgramGroup *group)
                        .behind = behind,
                        .nodes = nodes,
                        .groups = PROGRAM_NONE,
+                       .counted = PROGRAM_NONE,
                        .begin = PROGRAM_NONE};
   program->arena = group->arena;
   program->name = group->name;

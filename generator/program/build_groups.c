@@ -1,4 +1,4 @@
-/* GroupedMatMul: which rows are whose, as nodes of a program. */
+/* GroupedMatMul: which rows, or which part of k, are whose, as nodes of a program. */
 #include "generator/front/groups.h"
 #include "generator/program/build_private.h"
 
@@ -26,9 +26,11 @@ void program_add_groups(ProgramBuilder *at, const GraphNode *node)
   Program *program = at->program;
   ProgramValue begin = {.kind = VALUE_ABSENT}, length,
                align = program_immediate((double)graph_attribute(node, "align")->integer, NUMBER_S32);
-  switch (graph_groups(node)) {
+  const GraphGroups kind = graph_groups(node);
+  switch (kind) {
   case GROUPS_COUNTS: length = read_along(at, node, at->groups); break;
-  case GROUPS_ENDS: {
+  case GROUPS_ENDS:
+  case GROUPS_DEPTHS: {
     const ProgramValue operands[] = {read_along(at, node, at->groups), align};
     begin = reduction(at, node, NODE_SCAN, REDUCTION_BEGINS, at->groups, operands);
     length = reduction(at, node, NODE_SCAN, REDUCTION_LENGTHS, at->groups, operands);
@@ -44,6 +46,7 @@ void program_add_groups(ProgramBuilder *at, const GraphNode *node)
     length = reduction(at, node, NODE_REDUCE, REDUCTION_COUNT_OF, rows, operands);
   }
   }
-  program->axes[at->m].length = (int)length.node;
+  at->counted = kind == GROUPS_DEPTHS ? at->k : at->m;
+  program->axes[at->counted].length = (int)length.node;
   at->begin = begin.kind == VALUE_NODE ? (int)begin.node : PROGRAM_NONE;
 }

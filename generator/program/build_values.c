@@ -30,18 +30,18 @@ static const Symbolic *index_along(const ProgramBuilder *at, int axis)
   return axis == PROGRAM_NONE ? symbolic_constant(at->program->arena, 0) : at->program->axes[axis].symbol;
 }
 
-/* Rows of a group are counted from where it begins. */
+/* What a group has is counted from where it begins. */
 static ProgramIndex place_along(const ProgramBuilder *at, int axis)
 {
-  bool begins = axis != PROGRAM_NONE && axis == at->m;
+  bool begins = axis != PROGRAM_NONE && axis == at->counted;
   return (ProgramIndex){index_along(at, axis), begins ? at->begin : PROGRAM_NONE};
 }
 
 /* Of extent 1 there is one place, but for the one row that groups share: whose it is, only its index says. */
 static bool is_still(const ProgramBuilder *at, const Symbolic *extent, int axis)
 {
-  bool shared =
-      axis == at->m && at->begin != PROGRAM_NONE && symbolic_equals(at->program->axes[axis].extent, 1);
+  bool shared = axis != PROGRAM_NONE && axis == at->counted && at->begin != PROGRAM_NONE &&
+                symbolic_equals(at->program->axes[axis].extent, 1);
   return symbolic_equals(extent, 1) && !shared;
 }
 
@@ -180,15 +180,28 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
   return program_read_once(at, reader, program_point_access(at, tensor));
 }
 
+/* The block in which a group begins, where all begin with one. */
+static int first_block(ProgramBuilder *at, const GraphNode *node, int begin, int64_t size)
+{
+  const ProgramValue operands[] = {{VALUE_NODE, (unsigned)begin, 0, 0, NUMBER_S32},
+                                   program_immediate((double)size, NUMBER_S32)};
+  ProgramNode quotient = {
+      .kind = NODE_MAP, .source = node, .op = ONNX_Div, .type = NUMBER_S32, .compute = NUMBER_S32};
+  return (int)program_add_node(at, quotient, operands, G_N_ELEMENTS(operands), NUMBER_S32).node;
+}
+
 ProgramValue program_block_value(ProgramBuilder *at, const GraphNode *node, unsigned operand,
                                  const GraphTensor *of_blocks)
 {
   const GraphBlocks *blocks = node->blocks[operand];
   ProgramAccess access = program_matrix_access(at, node, of_blocks, operand == 1);
-  for (unsigned d = 0; d < of_blocks->rank; d++)
-    if (blocks->sizes[d] > 1)
-      access.at[d].of_axes = symbolic_binary(at->program->arena, SYMBOLIC_DIV, access.at[d].of_axes,
-                                             symbolic_constant(at->program->arena, blocks->sizes[d]));
+  for (unsigned d = 0; d < of_blocks->rank; d++) {
+    if (blocks->sizes[d] <= 1) continue;
+    access.at[d].of_axes = symbolic_binary(at->program->arena, SYMBOLIC_DIV, access.at[d].of_axes,
+                                           symbolic_constant(at->program->arena, blocks->sizes[d]));
+    if (access.at[d].node != PROGRAM_NONE)
+      access.at[d].node = first_block(at, node, access.at[d].node, blocks->sizes[d]);
+  }
   return program_add_read(at, node, access);
 }
 

@@ -172,7 +172,7 @@ void describe_gemm(const FusedOperator *op, GString *text)
   fused_put_value(text, "m", gemm->m);
   fused_put_value(text, "n", gemm->n);
   fused_put_value(text, "k", gemm->k);
-  static const char *const kinds[] = {"", "ends", "index", "counts"};
+  static const char *const kinds[] = {"", "ends", "index", "counts", "ends along k"};
   if (gemm->groups)
     g_string_append_printf(text, ", groups by %s align %d", kinds[gemm->groups], (int)gemm->align);
   g_string_append(text, "\n  a ");

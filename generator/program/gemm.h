@@ -10,12 +10,13 @@ typedef enum {
   GEMM_ZERO_NUMBER,
 } GemmZero;
 
-/* Which rows are whose, as an input tells: as GraphGroups (generator/front/groups.h). */
+/* Which rows, or which part of k, are whose, as an input tells: as GraphGroups (generator/front/groups.h). */
 typedef enum {
   GEMM_WHOLE, /* all rows are of one product */
   GEMM_ENDS,
   GEMM_INDEX,
   GEMM_COUNTS,
+  GEMM_DEPTHS, /* each has a part of k, and a result */
 } GemmGroups;
 
 typedef struct GemmWeights {
@@ -65,14 +66,24 @@ typedef struct FusedGemm {
   bool narrow;
   GemmWeights weights;
   const GemmLead *lead; /* NULL: there is none */
-  GemmGroups groups;    /* not GEMM_WHOLE: the one batch dim is of groups, m the most rows of one */
-  unsigned sizes;       /* groups: inputs[] of what tells rows; of GEMM_INDEX along m, else along the batch */
-  int64_t align;        /* groups: each begins at a multiple of so many rows */
+  GemmGroups
+      groups;     /* not GEMM_WHOLE: the one batch dim is of groups, m (of DEPTHS k) the most that one has */
+  unsigned sizes; /* groups: inputs[] of what tells rows; of GEMM_INDEX along m, else along the batch */
+  int64_t align;  /* groups: each begins at a multiple of so many rows, or elements along k */
 } FusedGemm;
 
 static inline const FusedGemm *gemm_of(const FusedOperator *op)
 {
   return op->binding;
+}
+
+/* Bytes of what is left of a group along k that are multiplied at once: what a product of matrices takes of each row. */
+#define GEMM_TAIL 32
+
+/* Groups of rows, of which tiles are cut where they end. */
+static inline bool gemm_groups_rows(const FusedGemm *gemm)
+{
+  return gemm->groups != GEMM_WHOLE && gemm->groups != GEMM_DEPTHS;
 }
 
 /* One product of several with the same A. */

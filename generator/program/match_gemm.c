@@ -580,6 +580,14 @@ static void bind_operands(const Product *at)
   gemm->b_scale_k = bind_stride(program, at->scaled[1].scale, (unsigned)at->k);
 }
 
+/* Of groups along k one product of operands as they are, or scaled by blocks. */
+static const char *refuse_depths(const Product *at)
+{
+  bool alone = !at->is_narrow && !at->lead && bind_count(at->program, NODE_REDUCE, &(int){0}) == 1;
+  return at->groups.kind == GEMM_DEPTHS && !alone ? "several products, or narrow weights, of groups along k"
+                                                  : NULL;
+}
+
 static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
@@ -589,10 +597,14 @@ static bool bind(Binding *binding)
   int axes[PROGRAM_MAX_AXES + 2];
   unsigned n = 0;
   if (!bind_groups(binding, &at.groups) || !find_products(&at) || !bind_lists(binding)) return false;
-  if (at.groups.kind && (at.m != at.groups.rows || !bind_groups_fit(binding, &at.groups))) {
-    if (!binding->why) binding->why = "rows of groups are not those of the left operand";
+  if (at.groups.kind == GEMM_ENDS && at.k == at.groups.rows) at.groups.kind = GEMM_DEPTHS;
+  if (at.groups.kind && at.groups.kind != GEMM_DEPTHS && at.m != at.groups.rows) {
+    binding->why = "rows of groups are not those of the left operand";
     return false;
   }
+  if (at.groups.kind && !bind_groups_fit(binding, &at.groups)) return false;
+  binding->why = refuse_depths(&at);
+  if (binding->why) return false;
   if (!ends_contraction(&at)) {
     binding->why = "other values vary along the contracted axis";
     return false;

@@ -73,6 +73,14 @@ static bool find_index(Binding *binding, ProgramGroups *groups, const ProgramNod
   return true;
 }
 
+/* Is it where a group begins, in blocks of a size? */
+static bool divides_begin(const ProgramGroups *groups, const ProgramNode *node)
+{
+  return groups->begin != PROGRAM_NONE && node->kind == NODE_MAP && node->op == ONNX_Div &&
+         node->operands[0].kind == VALUE_NODE && (int)node->operands[0].node == groups->begin &&
+         node->operands[1].kind == VALUE_IMMEDIATE;
+}
+
 bool bind_groups(Binding *binding, ProgramGroups *groups)
 {
   const Program *program = binding->program;
@@ -105,7 +113,21 @@ bool bind_groups(Binding *binding, ProgramGroups *groups)
   if (groups->kind != GEMM_COUNTS && groups->begin == PROGRAM_NONE)
     return bind_refuse(binding, "it is not known where groups begin");
   if (groups->kind != GEMM_COUNTS) binding->inside[at] = binding->inside[groups->begin] = true;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (divides_begin(groups, &program->nodes[i])) binding->inside[i] = true;
   return true;
+}
+
+/* Blocks along a group, the first of which is that in which it begins: with a whole one, as its multiples do. */
+static bool counts_blocks(const Binding *binding, const ProgramGroups *groups, const ProgramIndex *index)
+{
+  const Program *program = binding->program;
+  int64_t size;
+  if (index->node == PROGRAM_NONE || !program_is_quotient(index->of_axes) ||
+      axis_of(program, index->of_axes->a) != groups->rows || !symbolic_is_constant(index->of_axes->b, &size))
+    return false;
+  return divides_begin(groups, &program->nodes[index->node]) &&
+         program->nodes[index->node].operands[1].immediate == (double)size && groups->align % size == 0;
 }
 
 /* Along a group's rows an access begins where the group does. */
@@ -113,6 +135,7 @@ static bool access_fits(const Binding *binding, const ProgramGroups *groups, con
 {
   const Program *program = binding->program;
   for (unsigned d = 0; d < access->tensor->rank; d++) {
+    if (counts_blocks(binding, groups, &access->at[d])) continue;
     bool along = program_axes_in(program, access->at[d].of_axes) >> groups->rows & 1;
     if (along && axis_of(program, access->at[d].of_axes) != groups->rows) return false;
     if (access->at[d].node != (along ? groups->begin : PROGRAM_NONE)) return false;

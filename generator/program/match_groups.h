@@ -5,7 +5,7 @@
 
 typedef struct ProgramGroups {
   GemmGroups kind; /* GEMM_WHOLE: there are none */
-  int rows, axis;  /* axes of a group's rows, and of the groups */
+  int rows, axis;  /* axes of a group's rows, or of its part of k, and of the groups */
   int walked;      /* axis along which the sizes are looked through, which is no dim; PROGRAM_NONE: none is */
   int sizes;       /* node that reads them */
   int begin;       /* node where a group begins; PROGRAM_NONE: at 0 */

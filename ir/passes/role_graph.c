@@ -275,14 +275,45 @@ static bool shares_own_slots(const RoleNode *role, const RoleNode *other)
   return false;
 }
 
-/* Does the consumer need what another role computes, or slots that this one goes on from? Then it fills that one's
- * channels itself. */
+typedef struct {
+  const IrFunction *kernel;
+  GPtrArray *channels;
+  bool found;
+} OtherTake;
+
+static void find_other_take(IrOp *op, void *data)
+{
+  OtherTake *other = data;
+  other->found |=
+      op->code == OP_TAKE && op->operands[0]->kind == EXPR_SYMBOL &&
+      !g_ptr_array_find(other->channels, ir_symbol_find(other->kernel, op->operands[0]->name), NULL);
+}
+
+/* Are the role's slots taken where no other channel is, and do their values come from memory alone? Then nobody multiplies
+ * anything else meanwhile, and warps of their own would only take registers from those that do. */
+static bool has_nobody_beside(const Closure *closure, const RoleNode *role)
+{
+  OtherTake other = {closure->kernel, role->fills, g_hash_table_size(role->takes) > 0};
+  for (unsigned i = 0; i < closure->ops->len && !other.found; i++) {
+    IrOp *op = closure->ops->pdata[i], *channel = NULL;
+    if (!role_fills_slot(closure->kernel, op, &channel) || !g_ptr_array_find(role->fills, channel, NULL))
+      continue;
+    const IrOp *loop = loop_around(op);
+    other.found |= !loop || loop->code != OP_FOR;
+    if (loop) ir_region_visit(loop->regions[0], find_other_take, &other);
+  }
+  return !other.found;
+}
+
+/* Does the consumer need what another role computes, or slots that this one goes on from, or would nobody work beside it?
+ * Then it fills that one's channels itself. */
 static bool absorb_any(RoleGraph *graph, Closure *closure)
 {
   unsigned consumer = graph->n - 1;
   for (unsigned i = 0; i < consumer; i++) {
     if (!common_work(closure, &graph->nodes[i], &graph->nodes[consumer]) &&
-        !shares_own_slots(&graph->nodes[i], &graph->nodes[consumer]))
+        !shares_own_slots(&graph->nodes[i], &graph->nodes[consumer]) &&
+        !has_nobody_beside(closure, &graph->nodes[i]))
       continue;
     join(graph, consumer, i);
     close_node(closure, &graph->nodes[graph->n - 1]);

@@ -2,7 +2,7 @@
  *
  * An engine's fills are the producer's. What fills a channel with values begins a role: it does all that these values are
  * computed from. The last role does what the kernel leaves behind: the consumer. Roles that take one channel, or fill
- * channels with one computation, are one; where the consumer needs a computation too, it fills those channels itself. Numbers, and what is cheap to compute again, every role has for itself. */
+ * channels with one computation, are one; where the consumer needs a computation too, or takes nothing else meanwhile, it fills those channels itself. Numbers, and what is cheap to compute again, every role has for itself. */
 #pragma once
 #include "ir/ir.h"
 

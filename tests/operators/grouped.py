@@ -2,9 +2,12 @@
 """grouped.py ADLGEN: GroupedMatMul on the simulator against double precision: sizes that are likely, hostile or wrong, in every
 place; rows of no group stay as they were (0xff, which is NaN), or become 0."""
 import json
+import os
+import pathlib
 import sys
+import tempfile
 
-from runs import run, run_batch
+from runs import results_of, run, run_batch
 
 GPUS = ["h100", "a100"]
 
@@ -78,6 +81,51 @@ def gated(kind, sizes, rows, groups, n, k, dtype="bf16", **attributes):
     return graph
 
 
+def depths(ends, m, n, k, dtype="bf16", turned=1, added=True, to="f32", hole=None, **attributes):
+    """Groups along k, A the transpose of a tensor (`turned`) or as it is; `added`: to a result so far. hole: (begin, end) of groups, behind which
+    both operands are NaN up to the next one."""
+    groups = 4 if ends is None else len(ends)
+    right = [n, k] if attributes.get("transB") else [k, n]
+    inputs = {"a": {"type": dtype, "shape": [k, m] if turned else [m, k], "align": 16}, "b": {"type": dtype, "shape": right, "align": 16}}
+    constants, nodes, operands = {}, [], ["a", "b"]
+    if ends is None:
+        inputs["s"] = {"type": "s32", "shape": [groups]}
+    else:
+        constants["s"] = {"type": "s32", "shape": [groups], "data": list(ends)}
+    if hole is not None:
+        constants["nan"] = {"type": dtype, "shape": [], "data": "nan"}
+        for i, along in enumerate((not turned, attributes.get("transB", 0))):
+            constants[f"own{i}"] = {"type": "bool", "shape": [1, k] if along else [k, 1], "data": [any(x <= j < y for x, y in hole) for j in range(k)]}
+            nodes.append({"op": "Where", "inputs": [f"own{i}", operands[i], "nan"], "outputs": [f"o{i}"]})
+            operands[i] = f"o{i}"
+    if turned:
+        nodes.append({"op": "Transpose", "inputs": [operands[0]], "outputs": ["at"], "attributes": {"perm": [1, 0]}})
+        operands[0] = "at"
+    nodes.append({"op": "GroupedMatMul", "domain": "adlgen", "inputs": [*operands, "s"], "outputs": ["y0"], "attributes": {"groups": "ends", **attributes}})
+    result = "y0"
+    if to != dtype:
+        nodes.append({"op": "Cast", "inputs": ["y0"], "outputs": ["y1"], "attributes": {"to": to}})
+        result = "y1"
+    if added:
+        inputs["c"] = {"type": to, "shape": [groups, m, n], "align": 16}
+        nodes.append({"op": "Add", "inputs": [result, "c"], "outputs": ["y2"]})
+        result = "y2"
+    return {"name": "d", "inputs": inputs, "constants": constants, "nodes": nodes, "outputs": [result]}
+
+
+def scaled_depths(ends, m, n, k, align=128, depth=128, width=1, scale="f32", by_columns=False):
+    """The same of e4m3 with scales of blocks along k of both, into a result so far."""
+    graph = depths(ends, m, n, k, "e4m3", 0, True, "e4m3", transB=1, align=align)
+    inputs, to = graph["inputs"], {} if scale == "f32" else {"output_dtype": "f32"}
+    inputs["c"]["type"] = "f32"
+    for name, rows in ("a", m), ("b", -(-n // width)):
+        inputs[f"{name}s"] = {"type": scale, "shape": [rows, -(-k // depth)], **({"strides": [1, -(-rows // 4) * 4]} if by_columns else {})}
+        graph["nodes"].insert(0, {"op": "DequantizeLinear", "inputs": [name, f"{name}s"], "outputs": [f"{name}f"],
+                                  "attributes": {"block_shape": [width if name == "b" else 1, depth], **to}})
+    graph["nodes"][2]["inputs"][:2] = ["af", "bf"]
+    return graph
+
+
 def index(rows, align, runs):
     """Group numbers of rows: `runs` has (group, rows) for each block that begins one."""
     values = []
@@ -144,6 +192,30 @@ def cases():
     yield gated("counts", [3, 31, 32], 32, 3, 64, 128, "e4m3")
 
 
+def deep_cases():
+    for ends in (None, [0, 1, 128, 255], [127, 254, 254, 383], [129, 129, 200, 328], [0, 0, 0, 0], [328, 328, 328, 328], [100, 50, 150, 300], [400, 7, 2**31 - 1, 3], [-3, -2**31, 9, 9]):
+        yield depths(ends, 72, 136, 328)
+    for turned in (0, 1):
+        for transposed in (0, 1):
+            yield depths([65, 190, 200], 33, 31, 201, turned=turned, added=False, transB=transposed)
+            yield depths([64, 130, 193, 256], 192, 72, 256, turned=turned, added=False, transB=transposed, align=8)
+    for hole, ends in ((((0, 1), (128, 255), (256, 256), (256, 385)), [1, 255, 256, 385]), (((0, 0), (0, 127), (128, 257)), [0, 127, 257]), (((0, 129), (256, 256), (256, 320)), [129, 129, 320])):
+        for turned in (0, 1):
+            yield depths(ends, 72, 40, 392, turned=turned, hole=hole, align=128, transB=1 - turned)
+    yield depths([31, 33, 64], 1, 1, 64, added=False)
+    yield depths([], 20, 16, 64, added=False)
+    yield depths([0, 0], 40, 24, 0, added=False)
+    yield depths([3, 9], 0, 24, 16, added=False)
+    yield depths([40, 100, 129], 72, 40, 136, "f16", align=4, to="f16")
+    yield depths([40, 100, 129], 72, 40, 136, "f32")
+    yield depths([33, 127, 300], 72, 48, 304, "e4m3", 0, False, "e4m3", transB=1, align=32)
+    yield scaled_depths(None, 136, 72, 512)
+    yield scaled_depths([0, 1, 257, 511], 72, 136, 520, by_columns=True)
+    yield scaled_depths([127, 128, 128, 387], 40, 128, 388, width=128)
+    yield scaled_depths([33, 127, 300], 33, 72, 320, align=32, depth=32, scale="e8m0")
+    yield scaled_depths([33, 127, 300], 33, 72, 320, align=32)
+
+
 def rows_of_somebody(kind, sizes, rows, align):
     """By the definition, one after the other."""
     if kind == "index":
@@ -168,7 +240,40 @@ def check_cleared(gpu, kind, sizes, rows, n, align=1, dtype="bf16", **attributes
             sys.exit(f"{gpu} {kind} {sizes} align {align}: row {row} is {y[row * n:row * n + 4]}..")
 
 
-LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate(cases()) for gpu in GPUS
+# Faults of templates, and a graph that shows each: (file, text, what stands there instead, how often it does, graph).
+OWN = depths([129, 129, 320], 72, 40, 392, hole=((0, 129), (256, 256), (256, 320)), align=128)
+FAULTS = [
+    ("gemm.ir", "select %own_a, %all_a, 0", "select %own_a, %all_a, %all_a", 1, OWN),
+    ("gemm.ir", "select %own_b, %all_b, 0", "select %own_b, %all_b, %all_b", 1, OWN),
+    ("gemm.ir", "%to step $tail", "%to - 1 step $tail", 1, OWN),
+    ("groups.ir", "max(%begin, %end), 0", "%end + 1, 0", 1, OWN),
+    ("groups.ir", "set %end <- max(%end, min(%given, %depth))", "set %end <- min(%given, %depth)", 1, depths([100, 50, 150, 300], 72, 136, 328)),
+    ("gemm_blocks.ir", "SB[%g, %k / $b_depth, %n * $bn / $b_width]", "SB[%g, %k / $b_depth + 1, %n * $bn / $b_width]", 3, scaled_depths([127, 128, 128, 387], 40, 128, 388, width=128)),
+    ("gemm_blocks.ir", "SA[%g, %m * $bm, %k / $a_depth]", "SA[%g, %m * $bm, max(%k / $a_depth - 1, 0)]", 1, scaled_depths([0, 1, 257, 511], 72, 136, 520)),
+]
+
+
+def check_faults():
+    """Each is found by the check, on both GPUs."""
+    templates = pathlib.Path(__file__).parents[2] / "templates"
+    for name, text, fault, n, graph in FAULTS:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "templates", name)
+            path.parent.mkdir()
+            whole = (templates / name).read_text()
+            if whole.count(text) != n:
+                sys.exit(f"{name} has `{text}` {whole.count(text)} times, not {n}")
+            path.write_text(whole.replace(text, fault))
+            os.environ["ADLGEN_DATA_DIR"] = folder
+            gpus = [gpu for gpu in GPUS if gpu == "h100" or "e4m3" not in json.dumps(graph)]
+            _, results, complaints = results_of(sys.argv[1], [{"label": gpu, "graph": graph, "gpu": gpu} for gpu in gpus])
+            if len(results) != len(gpus) or any(r["ok"] or "outputs" not in r for r in results):
+                sys.exit(f"{name} with `{fault}`: {json.dumps(results)[:800]} {complaints}")
+    del os.environ["ADLGEN_DATA_DIR"]
+    print(f"{len(FAULTS)} faults found")
+
+
+LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate([*cases(), *deep_cases()]) for gpu in GPUS
          if gpu == "h100" or "e4m3" not in json.dumps(graph) or "DequantizeLinear" in json.dumps(graph)]
 moved = weighed("counts", [7], 7, 1, 20, 64, "u4", 64, zero=True)
 ahead = weighed("ends", [0, 1, 130], 131, 3, 130, 320, "s4", expected=8)
@@ -182,3 +287,4 @@ for device in GPUS:
     run(sys.argv[1], grouped("ends", [10, 20], 64, 2, 72, 72, behind=[("Relu", "")], align=8, clear=1), device, words=["--check"])
     run(sys.argv[1], gated("ends", [0, 1, 100], 131, 3, 136, 128, clear=1), device, words=["--check"])
 print("rows of no group: right")
+check_faults()

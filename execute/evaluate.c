@@ -154,6 +154,28 @@ static double widest_of(const Evaluation *evaluation, const GraphTensor *tensor)
   return comparison_widest(MAX(evaluation->plain[tensor->type], evaluation->coarsest[tensor->index]));
 }
 
+/* Is it asked which elements of a row are its largest, or smallest? */
+static bool seeks_extreme(const GraphNode *node)
+{
+  if (node->op->id != ONNX_Equal) return false;
+  const GraphTensor *row = node->inputs[0];
+  const GraphNode *extreme = node->inputs[1]->producer;
+  return extreme && (extreme->op->id == ONNX_ReduceMax || extreme->op->id == ONNX_ReduceMin) &&
+         extreme->inputs[0] == row && extreme->axes == 1u << (row->rank - 1);
+}
+
+/* One that no other of its row is near to is it, however both are rounded. */
+static void settle_extremes(const Value *row, double *each)
+{
+  size_t columns = (size_t)row->shape[row->rank - 1];
+  for (size_t first = 0; each && first < row->n; first += columns) {
+    size_t near = 0, last = 0;
+    for (size_t i = first; i < first + columns; i++)
+      if (each[i] > 0) near++, last = i;
+    if (near == 1) each[last] = 0;
+  }
+}
+
 /* Errors of a node's outputs, which have the graph's types by now. */
 static bool find_errors(const Evaluation *evaluation, const GraphNode *node, const ReferenceCall *call,
                         Value **outputs, GError **error)
@@ -164,6 +186,7 @@ static bool find_errors(const Evaluation *evaluation, const GraphNode *node, con
     if (node->inputs[i]) inputs[i] = evaluation->errors[node->inputs[i]->index];
   if (!reference_errors(call, inputs, outputs, node->n_outputs, &evaluation->model, errors, error))
     return false;
+  if (seeks_extreme(node)) settle_extremes(call->inputs[0], errors[0].each);
   double coarsest = 0;
   for (unsigned i = 0; i < node->n_inputs; i++)
     if (node->inputs[i]) coarsest = MAX(coarsest, evaluation->coarsest[node->inputs[i]->index]);

@@ -334,6 +334,14 @@ static bool add_common_terms(const Terms *terms, const Errors *input, GError **e
   return add_alike(terms, moved, by, error);
 }
 
+/* Whole numbers, whose sums are exact as long as the type holds them. */
+static bool are_whole(const Value *x)
+{
+  for (size_t i = 0; x->floats && i < x->n; i++)
+    if (!(floor(x->floats[i]) == x->floats[i])) return false;
+  return true;
+}
+
 /* ReduceSum, ReduceMean and CumSum: errors of the terms, and of sums in an order that nobody knows: a unit of all
  * that is added. */
 static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const *outputs, Errors *results,
@@ -355,8 +363,10 @@ static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const
   double n = terms_of_sum(call, y), grown = error_growth(&inputs[0], n);
   /* a mean of squares becomes the square of a mean */
   double scale = strcmp(call->op, "ReduceMean") ? grown : grown / fmax(n, 1);
+  bool whole = strcmp(call->op, "ReduceMean") && are_whole(x);
   for (size_t i = 0; i < y->n; i++) {
     double adding = y->floats ? 2 * unit_of(y->type) * all->floats[i] : 0;
+    if (whole && adding < 1) adding = 0;
     results[0].each[i] =
         error_sum(sqrt(sum->floats[i] * scale + common->floats[i]), isfinite(adding) ? adding : 0);
   }

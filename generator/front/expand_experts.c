@@ -84,14 +84,15 @@ static GraphTensor *groups_before(Expansion *x, GraphTensor *best, const Symboli
   GraphTensor *size = expand_known(x, "square", shape, 3, 1);
   GraphTensor *own = expand(x, ONNX_Expand, "own", best, size),
               *other = expand(x, ONNX_Expand, "other", expand_reshape(x, "other", best, turned, 3), size);
-  GraphTensor *front =
-      expand(x, ONNX_Less, "front", expand_index(x, "of", shape, 3, 2), expand_index(x, "it", shape, 3, 1));
-  GraphTensor *better =
-      expand_node(x, &(ExpandNode){ONNX_Where,
-                                   "better",
-                                   3,
-                                   {front, expand(x, ONNX_GreaterOrEqual, "first", other, own),
-                                    expand(x, ONNX_Greater, "greater", other, own)}});
+  GraphTensor *of = expand_index(x, "of", shape, 3, 2), *it = expand_index(x, "it", shape, 3, 1);
+  GraphTensor *front = expand(x, ONNX_Less, "front", of, it),
+              *behind = expand(x, ONNX_Less, "behind", it, of);
+  /* none is better than itself, however its score is rounded */
+  GraphTensor *greater =
+      expand(x, ONNX_And, "beyond", behind, expand(x, ONNX_Greater, "greater", other, own));
+  GraphTensor *better = expand_node(
+      x, &(ExpandNode){
+             ONNX_Where, "better", 3, {front, expand(x, ONNX_GreaterOrEqual, "first", other, own), greater}});
   return expand_reduce(x, ONNX_ReduceSum, "before", expand_cast(x, "better", better, NUMBER_F32), 1u << 2);
 }
 

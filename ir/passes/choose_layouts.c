@@ -592,7 +592,7 @@ static bool check_threads(Placement *placement, const IrOp *mma)
 static const Layout *fragments_of(Placement *placement, const IrOp *mma)
 {
   const IrType *type = &mma->operands[1]->value->type;
-  unsigned m = (unsigned)ir_tile_extent(type, 0), k = (unsigned)ir_tile_extent(type, 1), warps_m, warps_n;
+  unsigned m = (unsigned)ir_tile_extent(type, 0), warps_m, warps_n;
   if (ir_mechanism_of(mma)->accumulator == ACCUMULATOR_WARPGROUP)
     return place_left_operand(placement->kernel, mma, warpgroups_of_rows(m));
   split_sum(placement, mma, placement->warps, &warps_m, &warps_n);

@@ -587,8 +587,7 @@ static bool check_threads(Placement *placement, const IrOp *mma)
   return false;
 }
 
-/* Fragments of a product's operand that stays in registers: of 16-bit numbers that come from a sum of the same rows a
- * conversion to them moves nothing. */
+/* Fragments of a product's operand that stays in registers: 16-bit numbers that come from a sum of the same rows are there. */
 static const Layout *fragments_of(Placement *placement, const IrOp *mma)
 {
   const IrType *type = &mma->operands[1]->value->type;

@@ -135,7 +135,7 @@ static void lead(IrModule *module, IrOp *last)
 void products_wait(IrModule *module, IrRegion *region, ProductPhases *phases)
 {
   for (IrOp *op = region->first; op; op = op->next) {
-    bool closed = op->next && op->next->code == OP_COMMIT;
+    bool closed = op->next && op->next->code == OP_COMMIT && ir_attribute(op->next, ATTR_BARRIER);
     if (!arrives(op) || arrives(op->next) || closed) continue;
     declare_barrier(phases, op);
     IrExpr *phase = phase_of(phases, op);

@@ -22,6 +22,16 @@ static unsigned value_multiple(const IrFunction *function, const IrValue *value,
   return 1;
 }
 
+/* A multiple of a power of two times more is divided by it without rest. Products of two such limits stay in 32 bits. */
+static unsigned quotient_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit)
+{
+  int64_t by;
+  bool power =
+      ir_expr_is_int(expr->items[1], &by) && by > 0 && !(by & (by - 1)) && by <= UINT16_MAX / MAX(1, limit);
+  if (!power) return 1;
+  return MAX(1, ir_known_multiple(function, expr->items[0], limit * (unsigned)by) / (unsigned)by);
+}
+
 unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit)
 {
   switch (expr->kind) {
@@ -33,6 +43,7 @@ unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsig
   }
   case EXPR_VALUE: return value_multiple(function, expr->value, limit);
   case EXPR_BINARY: {
+    if (expr->operator_ == OPERATOR_DIV) return quotient_multiple(function, expr, limit);
     unsigned a = ir_known_multiple(function, expr->items[0], limit);
     unsigned b = ir_known_multiple(function, expr->items[1], limit);
     if (expr->operator_ == OPERATOR_MUL) return MIN(limit, a * b);

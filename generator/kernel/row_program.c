@@ -661,6 +661,18 @@ static const Symbolic *counted_blocks(const KernelBuild *build, int64_t rows)
                             : counted_rows(build, rows);
 }
 
+/* The loop over rows that the template has for the program's operations; NULL and an error: it has none. */
+static IrOp *find_tiles(KernelBuild *build)
+{
+  IrOp *tiles = build->kernel->body->first;
+  while (tiles && tiles->code != OP_TILES)
+    tiles = tiles->next;
+  if (!tiles)
+    error_set(build->error, ERROR_INPUT, &build->kernel->mark, "no-tiles", "tiles %r in linear(R) { }",
+              "the kernel of a row program is written into its `tiles`, and it has none");
+  return tiles;
+}
+
 bool kernel_write_row(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
@@ -679,7 +691,8 @@ bool kernel_write_row(KernelBuild *build)
   }
   g_autoptr(GHashTable) each = g_hash_table_new(NULL, NULL);
   tile.spread = each;
-  IrOp *tiles = build->kernel->body->first;
+  IrOp *tiles = find_tiles(build);
+  if (!tiles) return false;
   kernel_bind_dim(build, "R", counted_blocks(build, tile.rows));
   kernel_bind_dim(build, "C", row_of(op)->columns);
   kernel_add_operands(build, 0);

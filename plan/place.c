@@ -15,6 +15,7 @@
  * nowhere below them. */
 #include "plan/launch_set.h"
 #include "plan/private.h"
+#include "plan/range_index.h"
 #include <limits.h>
 
 #define WORKSPACE_ALIGN 256
@@ -165,6 +166,58 @@ static bool meet(const Block *a, const Block *b)
   return a->alone || b->alone || (!stands_before(a, b) && !stands_before(b, a));
 }
 
+/* Blocks of which those that meet one are found without looking at all: they may still be running while the other's launches are,
+ * which is a range of launches for each. */
+typedef struct {
+  RangeIndex ranges;
+  GArray *alone; /* unsigned: who meets all */
+  unsigned n;    /* 0 .. n - 1 of the blocks are in it */
+} Meetings;
+
+static void open_meetings(const Placing *p, Meetings *meetings)
+{
+  range_index_open(&meetings->ranges, p->plan->n_launches);
+  meetings->alone = g_array_new(FALSE, FALSE, sizeof(unsigned));
+  meetings->n = 0;
+}
+
+static void close_meetings(Meetings *meetings)
+{
+  range_index_close(&meetings->ranges);
+  g_array_unref(meetings->alone);
+}
+
+/* The next block. */
+static void add_meetings(const Placing *p, Meetings *meetings)
+{
+  const Block *block = &p->blocks[meetings->n];
+  if (block->alone)
+    g_array_append_val(meetings->alone, meetings->n);
+  else
+    range_index_add(&meetings->ranges, block->before.full, block->last, meetings->n);
+  meetings->n++;
+}
+
+/* Those that meet the block; g_array_unref. */
+static GArray *find_meetings(const Placing *p, const Meetings *meetings, const Block *block)
+{
+  GArray *found = g_array_new(FALSE, FALSE, sizeof(unsigned));
+  if (block->alone) {
+    for (unsigned i = 0; i < meetings->n; i++)
+      g_array_append_val(found, i);
+    return found;
+  }
+  range_index_find(&meetings->ranges, block->before.full, block->last, found);
+  g_array_append_vals(found, meetings->alone->data, meetings->alone->len);
+  unsigned kept = 0;
+  for (unsigned i = 0; i < found->len; i++) {
+    unsigned other = g_array_index(found, unsigned, i);
+    if (meet(block, &p->blocks[other])) g_array_index(found, unsigned, kept++) = other;
+  }
+  g_array_set_size(found, kept);
+  return found;
+}
+
 /* ---- Numbers ---- */
 
 static int by_size(const void *a, const void *b)
@@ -181,13 +234,20 @@ static int by_place(const void *a, const void *b)
   return x->tensor->index < y->tensor->index ? -1 : 1;
 }
 
-/* The smallest gap between those of the first `placed` blocks, by place, that the block meets. */
-static int64_t find_gap(const Placing *p, const Block *block, unsigned placed)
+static int by_place_of(const void *a, const void *b, void *data)
+{
+  const Placing *p = data;
+  return by_place(&p->blocks[*(const unsigned *)a], &p->blocks[*(const unsigned *)b]);
+}
+
+/* The smallest gap between those that the block meets, by place. */
+static int64_t find_gap(Placing *p, const Meetings *placed, const Block *block)
 {
   int64_t end = 0, best = -1, least = INT64_MAX;
-  for (unsigned i = 0; i < placed; i++) {
-    const Block *other = &p->blocks[i];
-    if (!meet(block, other)) continue;
+  g_autoptr(GArray) met = find_meetings(p, placed, block);
+  g_array_sort_with_data(met, by_place_of, p);
+  for (unsigned i = 0; i < met->len; i++) {
+    const Block *other = &p->blocks[g_array_index(met, unsigned, i)];
     int64_t gap = other->at - end;
     if (gap >= block->size && gap < least) {
       least = gap;
@@ -200,15 +260,15 @@ static int64_t find_gap(const Placing *p, const Block *block, unsigned placed)
 
 static void place_numbers(Placing *p)
 {
+  Meetings placed;
+  open_meetings(p, &placed);
   qsort(p->blocks, p->n, sizeof *p->blocks, by_size);
   for (unsigned i = 0; i < p->n; i++) {
-    Block block = p->blocks[i];
-    block.at = find_gap(p, &block, i);
-    unsigned to = i;
-    for (; to && by_place(&p->blocks[to - 1], &block) > 0; to--)
-      p->blocks[to] = p->blocks[to - 1];
-    p->blocks[to] = block;
+    p->blocks[i].at = find_gap(p, &placed, &p->blocks[i]);
+    add_meetings(p, &placed);
   }
+  close_meetings(&placed);
+  qsort(p->blocks, p->n, sizeof *p->blocks, by_place);
 }
 
 /* ---- Expressions ---- */
@@ -273,22 +333,55 @@ static const Symbolic *largest(const Placing *p, const Sums *sums)
   return end;
 }
 
-/* Where the highest of the blocks below `top`, of which there are `n`, ends; block: only those that it meets. One that
- * meets another between itself and the top ends below that one's end. */
-static Sums end_below(Placing *p, const Block *block, unsigned n)
+static int from_above(const void *a, const void *b)
 {
-  Arena *arena = p->plan->arena;
-  Sums end = {{symbolic_constant(arena, 0)}, 1};
+  unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void add_end(Placing *p, Sums *end, const Block *below)
+{
+  for (unsigned i = 0; i < below->begin.n; i++)
+    add_sum(p, end, symbolic_add(p->plan->arena, below->begin.of[i], below->bytes));
+}
+
+static Sums no_sums(const Placing *p)
+{
+  return (Sums){{symbolic_constant(p->plan->arena, 0)}, 1};
+}
+
+/* Where the highest of the blocks below ends that the block meets. One that meets another between itself and the block ends below that
+ * one's end. */
+static Sums end_below(Placing *p, const Meetings *placed, const Block *block)
+{
+  Sums end = no_sums(p);
   g_autoptr(GPtrArray) counted = g_ptr_array_new();
-  for (unsigned i = n; i-- > 0;) {
-    Block *below = &p->blocks[i];
-    bool covered = block && !meet(block, below);
+  g_autoptr(GArray) met = find_meetings(p, placed, block);
+  g_array_sort(met, from_above);
+  for (unsigned i = 0; i < met->len; i++) {
+    Block *below = &p->blocks[g_array_index(met, unsigned, i)];
+    bool covered = false;
     for (unsigned j = 0; j < counted->len && !covered; j++)
       covered = meet(counted->pdata[j], below);
     if (covered) continue;
     g_ptr_array_add(counted, below);
-    for (unsigned j = 0; j < below->begin.n; j++)
-      add_sum(p, &end, symbolic_add(arena, below->begin.of[j], below->bytes));
+    add_end(p, &end, below);
+  }
+  return end;
+}
+
+/* Where the highest of all ends. */
+static Sums end_of_all(Placing *p, const Meetings *placed)
+{
+  Sums end = no_sums(p);
+  g_autofree bool *counted = g_new0(bool, p->n + 1);
+  for (unsigned i = p->n; i-- > 0;) {
+    g_autoptr(GArray) met = find_meetings(p, placed, &p->blocks[i]);
+    bool covered = false;
+    for (unsigned j = 0; j < met->len && !covered; j++)
+      covered = counted[g_array_index(met, unsigned, j)];
+    counted[i] = !covered;
+    if (!covered) add_end(p, &end, &p->blocks[i]);
   }
   return end;
 }
@@ -296,13 +389,17 @@ static Sums end_below(Placing *p, const Block *block, unsigned n)
 /* Blocks are sorted by place: who lies below comes before. */
 static void place_expressions(Placing *p)
 {
+  Meetings placed;
+  open_meetings(p, &placed);
   for (unsigned i = 0; i < p->n; i++) {
     Block *block = &p->blocks[i];
-    block->begin = end_below(p, block, i);
+    block->begin = end_below(p, &placed, block);
     block->tensor->offset = largest(p, &block->begin);
     block->tensor->align = MAX(block->tensor->align, WORKSPACE_ALIGN);
+    add_meetings(p, &placed);
   }
-  const Sums end = end_below(p, NULL, p->n);
+  const Sums end = end_of_all(p, &placed);
+  close_meetings(&placed);
   p->plan->workspace_bytes = largest(p, &end);
 }
 

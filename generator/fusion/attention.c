@@ -373,9 +373,11 @@ static void visit_nodes(Fuser *fuser, void (*visit)(AttentionPattern *), void (*
     GraphNode *node = fuser->live->pdata[i];
     for (unsigned j = 0; j < node->n_outputs; j++)
       if (node->outputs[j]) producers[node->outputs[j]->index] = node;
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      if (node->inputs[j] && !g_ptr_array_find(readers[node->inputs[j]->index], node, NULL))
-        g_ptr_array_add(readers[node->inputs[j]->index], node);
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      GPtrArray *list = node->inputs[j] ? readers[node->inputs[j]->index] : NULL;
+      bool again = list && list->len && list->pdata[list->len - 1] == node; /* it reads the tensor twice */
+      if (list && !again) g_ptr_array_add(list, node);
+    }
   }
   AttentionPattern at = {.fuser = fuser, .producers = producers, .readers = readers, .visit = each};
   visit(&at);

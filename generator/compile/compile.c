@@ -163,12 +163,16 @@ static gboolean same_text(gconstpointer a, gconstpointer b)
   return !p && !q;
 }
 
-/* The entry's name stands once in a text. */
 static guint hash_text(gconstpointer memory)
 {
   const CompiledKernel *kernel = memory;
-  size_t rest = strlen(kernel->text) - strlen(kernel->entry);
-  return (guint)rest * 31 + kernel->shared_bytes + kernel->threads;
+  guint hash = kernel->shared_bytes + kernel->threads;
+  for (const char *at = kernel->text, *next, *end; at; at = next) {
+    next = next_piece(at, kernel, &end);
+    for (; at < end; at++)
+      hash = hash * 31 + (guchar)*at;
+  }
+  return hash;
 }
 
 static void explain_kernel(Compilation *compilation, const KernelJob *job, const char *name,

@@ -20,6 +20,26 @@ void fuser_index(Fuser *fuser)
   }
 }
 
+#define MOST_READERS                                                                                         \
+  128 /* of a tensor, of which more than these are not looked at one by one for each of thousands */
+
+void fuser_nearest_readers(const GPtrArray *readers, const GraphNode *node, unsigned *first, unsigned *last)
+{
+  unsigned low = 0, high = readers->len;
+  *first = 0;
+  *last = readers->len;
+  if (readers->len <= MOST_READERS) return;
+  while (low < high) {
+    unsigned middle = low + (high - low) / 2;
+    if (((const GraphNode *)readers->pdata[middle])->index < node->index)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  *first = MIN(low - MIN(low, MOST_READERS / 2), readers->len - MOST_READERS);
+  *last = *first + MOST_READERS;
+}
+
 void fuser_unindex(Fuser *fuser)
 {
   for (unsigned i = 0; fuser->readers && i < fuser->tensors->len; i++)

@@ -137,6 +137,8 @@ GraphNode **fuser_live_producers(const Fuser *fuser);
 /* Who of them computes the tensor where it lies; NULL: nobody, or it is a view or made of parts. */
 GraphNode *fuser_computes(GraphNode *const *producers, const GraphTensor *tensor);
 void fuser_unindex(Fuser *fuser);
+/* first .. last - 1 of a tensor's readers, which are in the order of nodes: all, or, where there are very many, those nearest to the node. */
+void fuser_nearest_readers(const GPtrArray *readers, const GraphNode *node, unsigned *first, unsigned *last);
 /* The group of a node; NULL: it has none yet. */
 Group *fuser_group(const Fuser *fuser, const GraphNode *node);
 /* Nodes that write a tensor, which may be NULL: one, none, or one for each of its parts. writer() is NULL for what the

@@ -206,8 +206,8 @@ static void weigh(RowGroup *at, Group *other, const GraphTensor *via)
   at->saves = saves;
 }
 
-/* Who makes or reads a tensor. */
-static void weigh_around(RowGroup *at, const GraphTensor *tensor)
+/* Who makes or reads a tensor of a node. */
+static void weigh_around(RowGroup *at, const GraphNode *node, const GraphTensor *tensor)
 {
   const Fuser *fuser = at->fuser;
   if (!tensor || fuser_is_view(tensor)) return;
@@ -217,7 +217,9 @@ static void weigh_around(RowGroup *at, const GraphTensor *tensor)
   const GraphNode *producer = fuser->producers[tensor->index];
   if (producer) weigh(at, fuser_group(fuser, producer), tensor);
   const GPtrArray *readers = fuser->readers[tensor->index];
-  for (unsigned i = 0; i < readers->len; i++)
+  unsigned first, last;
+  fuser_nearest_readers(readers, node, &first, &last);
+  for (unsigned i = first; i < last; i++)
     weigh(at, fuser_group(fuser, readers->pdata[i]), tensor);
 }
 
@@ -228,9 +230,9 @@ static void find_best(RowGroup *at)
   for (unsigned i = 0; i < at->group->nodes->len; i++) {
     const GraphNode *node = at->group->nodes->pdata[i];
     for (unsigned j = 0; j < node->n_inputs; j++)
-      weigh_around(at, node->inputs[j]);
+      weigh_around(at, node, node->inputs[j]);
     for (unsigned j = 0; j < node->n_outputs; j++)
-      weigh_around(at, node->outputs[j]);
+      weigh_around(at, node, node->outputs[j]);
   }
 }
 

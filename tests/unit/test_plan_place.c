@@ -1,5 +1,6 @@
 /* The workspace by lifetimes: tensors that may hold something at one time lie apart, whatever the symbols are. */
 #include "plan/launch_set.h"
+#include "plan/range_index.h"
 #include "plan/resolve.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -249,13 +250,36 @@ static void test_sets(void **state)
     launch_set_clear(&sets[i]);
 }
 
+#define NUMBERS 50
+#define RANGES  200
+
+/* Ranges that share a number with another are found, each once, and no others. */
+static void test_ranges(void **state)
+{
+  g_autoptr(GRand) random = g_rand_new_with_seed(3);
+  unsigned low[RANGES], high[RANGES];
+  RangeIndex index;
+  range_index_open(&index, NUMBERS);
+  for (unsigned i = 0; i < RANGES; i++) {
+    g_autoptr(GArray) found = g_array_new(FALSE, FALSE, sizeof(unsigned));
+    unsigned times[RANGES] = {0};
+    low[i] = (unsigned)g_rand_int_range(random, 0, NUMBERS);
+    high[i] = (unsigned)g_rand_int_range(random, (gint32)low[i], NUMBERS);
+    range_index_find(&index, low[i], high[i], found);
+    for (unsigned j = 0; j < found->len; j++)
+      times[g_array_index(found, unsigned, j)]++;
+    for (unsigned j = 0; j < RANGES; j++)
+      assert_int_equal(times[j], j < i && low[j] <= high[i] && low[i] <= high[j]);
+    range_index_add(&index, low[i], high[i], i);
+  }
+  range_index_close(&index);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sets),
-      cmocka_unit_test(test_apart),
-      cmocka_unit_test(test_layers),
-      cmocka_unit_test(test_open_cache),
+      cmocka_unit_test(test_sets),   cmocka_unit_test(test_ranges),     cmocka_unit_test(test_apart),
+      cmocka_unit_test(test_layers), cmocka_unit_test(test_open_cache),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

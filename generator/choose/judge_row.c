@@ -17,8 +17,10 @@ void judge_row(const Problem *problem, bool priced, ProgramVerdict *verdict)
   bool any = choose_row(chooser) && chooser->n && !chooser->variants[chooser->n - 1].guard;
   if (!any && heavy && !choose_is_forced(problem))
     verdict_refuse(verdict, "threads have no registers for what its phases have alive at once");
+  unsigned budget = problem->options ? problem->options->sm_budget : 0,
+           sms = budget ? budget : problem->gpu->sm_count;
   if (any && row_of(problem->op)->n_sums)
-    verdict->at_once = (double)choice_int(&chooser->variants[0], "blocks", 1) * problem->gpu->sm_count;
+    verdict->at_once = (double)choice_int(&chooser->variants[0], "blocks", 1) * sms;
   if (!any || !costs) return;
   const Choice *all = &chooser->variants[chooser->n - 1]; /* for rows of any length */
   double rows = (double)choice_int(all, "rows", 0);

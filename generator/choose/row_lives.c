@@ -101,7 +101,8 @@ unsigned row_most_bits(const FusedOperator *op, bool lean)
   return most + row_of(op)->n_sums * WORD_BITS;
 }
 
-unsigned row_count_kept(const FusedOperator *op)
+/* Of each element, over the end of the phase where most do: steps' values, or inputs as they were loaded. */
+static unsigned count_staying(const FusedOperator *op, bool inputs)
 {
   const FusedRow *row = row_of(op);
   g_autofree unsigned *first = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
@@ -111,10 +112,22 @@ unsigned row_count_kept(const FusedOperator *op)
   find_lives(&lives);
   for (unsigned phase = 0; phase + 1 < row->n_phases; phase++) {
     unsigned n = 0;
-    for (unsigned i = 0; i < op->n_steps; i++)
+    for (unsigned i = 0; i < op->n_inputs && inputs; i++)
+      n += lies_along(&lives, i) && first[i] <= phase && last[i] > phase;
+    for (unsigned i = 0; i < op->n_steps && !inputs; i++)
       n += !row_step_is_narrow(op, &op->steps[i]) && row->step_phases[i] <= phase &&
-           lives.last[op->n_inputs + i] > phase;
+           last[op->n_inputs + i] > phase;
     most = MAX(most, n);
   }
   return most;
+}
+
+unsigned row_count_kept(const FusedOperator *op)
+{
+  return count_staying(op, false);
+}
+
+unsigned row_count_loaded(const FusedOperator *op)
+{
+  return count_staying(op, true);
 }

@@ -6,3 +6,5 @@
 unsigned row_most_bits(const FusedOperator *op, bool lean);
 /* How many values of each element are kept at once at most, behind a phase for later ones; what phases read is not. */
 unsigned row_count_kept(const FusedOperator *op);
+/* How many inputs' elements stay so, as they were loaded. */
+unsigned row_count_loaded(const FusedOperator *op);

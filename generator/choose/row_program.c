@@ -386,7 +386,7 @@ static bool is_measured(const Problem *problem)
   if (row->reduction || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!row->output_phases[i]) return false;
-  return row_count_kept(op) <= 1;
+  return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;
 }
 
 static bool has_moments(const FusedOperator *op)
@@ -410,16 +410,36 @@ static unsigned count_operands(const FusedOperator *op)
   return operands;
 }
 
+/* Every reduction and what follows them start from elements of one tensor as they were loaded: a sum of squares leaves nothing of f32,
+ * and half of what others need beside an operand. */
+static bool keeps_loaded(const FusedOperator *op)
+{
+  const FusedRow *row = row_of(op);
+  if (op->n_inputs != count_operands(op) + 1 || row_count_kept(op)) return false;
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    if (row->reductions[i].reduction != REDUCTION_MEAN && row->reductions[i].reduction != REDUCTION_SUM)
+      return false;
+  return true;
+}
+
 /* Registers of a thread that has so many elements. */
 static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, bool aligned)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
   unsigned operands = count_operands(op);
-  unsigned kept = fit->again ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
+  bool light = is_narrow(op) && keeps_loaded(op);
+  unsigned kept =
+      fit->again || light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
   bool open = !symbolic_is_constant(row_of(op)->columns, NULL);
-  return kept + model->row_own + operands * model->row_operand + (aligned ? 0 : model->row_apart) +
-         (open ? model->row_open : 0);
+  return kept + model->row_own + operands * model->row_operand / (light ? 2 : 1) +
+         (aligned ? 0 : model->row_apart) + (open ? model->row_open : 0);
+}
+
+/* Rows of 16 bits without moments beside an operand want fewer elements a thread. */
+static bool is_crowded(const FusedOperator *op, const CostModel *model, unsigned elements)
+{
+  return elements > model->row_few && is_narrow(op) && !has_moments(op) && count_operands(op);
 }
 
 /* How well an SM is used: bytes that are under way, less what blocks lose that load nothing while they reduce or wait.
@@ -433,6 +453,7 @@ static double use_of(const Problem *problem, const RowTile *fit)
   double bytes = (double)part * widest_bytes(op) * fit->blocks, blocks = fit->blocks;
   double use = MIN(bytes, waits ? model->row_norm_flight : model->row_flight) * blocks /
                (blocks + (waits ? model->row_norm_alone : model->row_alone));
+  if (is_crowded(op, model, part / fit->threads)) use *= model->row_many;
   return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * fit->split_k) : use;
 }
 
@@ -445,8 +466,8 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   unsigned elements = (unsigned)(cols / (fit->threads * fit->split_k));
   fit->cols = (unsigned)cols;
   const FusedOperator *op = problem->op;
-  bool narrow = is_narrow(op), moments = has_moments(op), many = elements > model->row_few;
-  if (elements > model->row_most || (many && narrow && !moments && count_operands(op))) return false;
+  bool narrow = is_narrow(op), moments = has_moments(op);
+  if (elements > model->row_most) return false;
   fit->again = aligned && elements > model->row_most / 2 && narrow && moments;
   unsigned registers = registers_of(problem, fit, elements, aligned);
   fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));

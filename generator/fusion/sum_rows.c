@@ -1,6 +1,6 @@
 /* Rewrite sum_rows: sums over all rows of a tensor, of each column, beside operators of its rows. The kernel of these keeps a sum of each column over
  * some rows, which a block takes one after the other, and a row kernel adds these up, in their order: nobody reads the tensor again. Of known
- * rows as many a block as all SMs need to have them in one go, half of SUMMED_ROWS at least.
+ * rows as many a block as all SMs need to have them in one go, SUMMED_ROWS at least.
  *
  *   dx = gradient of a norm (x, dy, g)   dg = ReduceSum(dy * normalised(x), 0)    becomes
  *   dx, P = the same, with sums of so many rows each     dg = ReduceSum(P, 0)
@@ -138,7 +138,7 @@ static int64_t choose_rows(Fuser *fuser, const Group *sums)
   const Symbolic *all = rows_of(fuser, parts->producer->inputs[0]);
   ProgramVerdict verdict = fuser_judge(fuser, fuser_group(fuser, parts->producer), NULL, false);
   if (!symbolic_is_constant(all, &rows) || verdict.at_once < 1) return SUMMED_ROWS;
-  return MAX(SUMMED_ROWS / 2, (int64_t)ceil((double)rows / verdict.at_once));
+  return MAX(SUMMED_ROWS, (int64_t)ceil((double)rows / verdict.at_once));
 }
 
 /* What one kernel sums it sums over as many rows. */

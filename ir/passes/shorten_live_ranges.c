@@ -324,15 +324,30 @@ static bool is_too_wide(const IrFunction *kernel, const Gpu *gpu, bool free)
   return parts == 1 && ir_pressure_registers(pressure) > limit;
 }
 
+static void count_store(IrOp *op, void *data)
+{
+  *(unsigned *)data += op->code == OP_STORE_GLOBAL;
+}
+
+/* Few stores have few loads each to wait for, which others hide that run beside. */
+static bool has_many_stores(const IrFunction *kernel, unsigned group)
+{
+  unsigned stores = 0;
+  ir_region_visit(kernel->body, count_store, &stores);
+  return stores >= group / 2;
+}
+
 bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
-  Groups groups = {context->gpu->model->stores_a_group};
+  unsigned most = context->gpu->model->stores_a_group;
+  Groups groups = {most};
   reorder_all(kernel, groups);
   for (; groups.stores > 1 && is_too_wide(kernel, context->gpu, true); reorder_all(kernel, groups))
     groups.stores /= 2;
-  groups.ahead = groups.stores == 1 && is_too_wide(kernel, context->gpu, false);
+  groups.ahead =
+      groups.stores == 1 && has_many_stores(kernel, most) && is_too_wide(kernel, context->gpu, false);
   if (groups.ahead) reorder_all(kernel, groups); /* no more blocks fit, however few it takes */
   groups.lean = groups.ahead && is_too_wide(kernel, context->gpu, false);
   if (groups.lean) reorder_all(kernel, groups);

@@ -52,4 +52,5 @@ for device in ("h100", "a100"):
         check(softmax(form, width), device, (33,) if wide else (1, 64, 97), 2)
     check(norm("LayerNormalization", "bf16", 127, 3), device, (0, 1, 11, 33), 3)  # rows of several dimensions, and parts that reach over two of the first
     check(norm("RMSNormalization", "f32", 33, 2, 5), device, (7,), 2)
+    check(norm("RMSNormalization", "bf16", 16384), device, (3,), 2)  # whose sum has a kernel of its own: of two tensors' rows threads keep both
 print("sums of columns: right")

@@ -428,10 +428,10 @@ static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigne
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
   unsigned operands = count_operands(op);
-  bool light = is_narrow(op) && keeps_loaded(op);
+  bool open = !symbolic_is_constant(row_of(op)->columns, NULL);
+  bool light = !open && is_narrow(op) && keeps_loaded(op); /* of open rows nothing was timed */
   unsigned kept =
       fit->again || light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
-  bool open = !symbolic_is_constant(row_of(op)->columns, NULL);
   return kept + model->row_own + operands * model->row_operand / (light ? 2 : 1) +
          (aligned ? 0 : model->row_apart) + (open ? model->row_open : 0);
 }

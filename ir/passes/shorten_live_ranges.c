@@ -349,7 +349,7 @@ bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GE
   groups.ahead =
       groups.stores == 1 && has_many_stores(kernel, most) && is_too_wide(kernel, context->gpu, false);
   if (groups.ahead) reorder_all(kernel, groups); /* no more blocks fit, however few it takes */
-  groups.lean = groups.ahead && is_too_wide(kernel, context->gpu, false);
+  groups.lean = is_too_wide(kernel, context->gpu, false);
   if (groups.lean) reorder_all(kernel, groups);
   return true;
 }

@@ -239,6 +239,8 @@ typedef struct BenchCheck {
  * so checked, which the first one leaves there; agreed NULL: it cannot be checked. */
 bool bench_check(BenchGpu *gpu, const BenchTensors *tensors, BenchCandidate *candidate,
                  BenchReference reference, GPtrArray **agreed, BenchCheck *check, GError **error);
+/* What a right result of the case may be off in that type. */
+double bench_limit(const BenchCase *c, NumberType type);
 void bench_check_clear(BenchCheck *check);
 
 /* ---- ceilings ---- */

@@ -25,11 +25,14 @@ void bench_check_clear(BenchCheck *check)
   memset(check, 0, sizeof *check);
 }
 
-static double limit_of(const BenchCase *c, NumberType type)
+double bench_limit(const BenchCase *c, NumberType type)
 {
-  return comparison_limit(type, graph_has_coarse_products(c->graph),
-                          graph_has_fast_sums(c->graph, c->accumulate == ACCUMULATE_FAST),
-                          graph_longest_sum(c->graph, NULL, NULL));
+  bool floats = number_class(type) == NUMBER_FLOAT;
+  double limit = comparison_limit(type, graph_has_coarse_products(c->graph),
+                                  graph_has_fast_sums(c->graph, c->accumulate == ACCUMULATE_FAST),
+                                  graph_longest_sum(c->graph, NULL, NULL));
+  bool rounded = floats && graph_rounds_weights(c->graph);
+  return rounded ? fmax(limit, comparison_limit(NUMBER_E4M3, false, false, 0)) : limit;
 }
 
 static void add_result(BenchCheck *check, double error, double limit, bool ok, const char *what)
@@ -77,7 +80,7 @@ static bool check_projection(BenchGpu *gpu, const BenchTensors *tensors, BenchCh
 {
   const BenchCase *c = tensors->c;
   NumberType type = c->product.d->type;
-  double norm = 0, worst = 0, limit = limit_of(c, type);
+  double norm = 0, worst = 0, limit = bench_limit(c, type);
   if (!project_product(gpu, tensors, &norm, &worst, error)) return false;
   add_result(check, norm, limit, norm <= limit, "random projection");
   add_result(check, worst / ROW_FACTOR, limit, worst <= ROW_FACTOR * limit, "a row of the random projection");
@@ -155,7 +158,7 @@ static bool check_agreement(const BenchTensors *tensors, GPtrArray **agreed, Ben
   for (unsigned i = 0; i < graph->n_outputs; i++) {
     g_autoptr(Tensor) out = value_to_tensor(outputs->pdata[i], graph->outputs[i]->name, error);
     if (!out) return false;
-    double limit = limit_of(tensors->c, out->type) * sqrt(graph->n_nodes);
+    double limit = bench_limit(tensors->c, out->type) * sqrt(graph->n_nodes);
     Comparison c = compare_values(out, (*agreed)->pdata[i], limit);
     g_autofree char *what = g_strdup_printf("%s beside the first candidate's%s", out->name,
                                             c.misplaced ? ", with NaN out of place" : "");

@@ -91,9 +91,7 @@ static bool matches_expected(Turn *turn, unsigned candidate, GError **error)
     if (!memcmp(out->data, turn->expected[i]->data, out->bytes)) continue; /* most add up in one order */
     g_autoptr(Value) expected = value_from_tensor(turn->expected[i], error);
     if (!expected) return false;
-    bool fast = graph_has_fast_sums(graph, turn->work->c->accumulate == ACCUMULATE_FAST);
-    double limit = 2 * comparison_limit(out->type, graph_has_coarse_products(graph), fast,
-                                        graph_longest_sum(graph, NULL, NULL));
+    double limit = 2 * bench_limit(turn->work->c, out->type);
     Comparison c = compare_values(out, expected, limit);
     if (c.ok) continue;
     g_autofree char *text =

@@ -217,6 +217,15 @@ bool graph_has_coarse_products(const Graph *graph)
   return false;
 }
 
+bool graph_rounds_weights(const Graph *graph)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphAttribute *weights = graph_attribute_find(graph->nodes[i], "weights");
+    if (weights && !strcmp(weights->text, "e4m3")) return true;
+  }
+  return false;
+}
+
 bool graph_has_fast_sums(const Graph *graph, bool by_default)
 {
   for (unsigned i = 0; i < graph->n_nodes; i++) {

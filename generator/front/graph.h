@@ -181,6 +181,8 @@ GraphTensor *graph_tensor(const Graph *graph, const char *name);   /* NULL if th
 bool graph_same_shape(const GraphTensor *a, const GraphTensor *b); /* whatever the symbols are bound to */
 /* Some product is taken in tf32, or of 8-bit floats: their sums or operands have fewer bits than f32. */
 bool graph_has_coarse_products(const Graph *graph);
+/* Some product may take the weights of a softmax in e4m3. */
+bool graph_rounds_weights(const Graph *graph);
 /* Some product of 8-bit floats keeps its sums as the hardware does: its attribute says fast, or, where it
  * says nothing, `by_default`. */
 bool graph_has_fast_sums(const Graph *graph, bool by_default);

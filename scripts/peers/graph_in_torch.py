@@ -362,6 +362,18 @@ def graph_of_attention(graph):
     return {**graph, "nodes": nodes}
 
 
+def eight_of(graph):
+    """Queries, keys and values that a graph which is one attention widens from e4m3, and its attributes; None: it is something else."""
+    nodes = graph_of_attention(graph)["nodes"]
+    widened = {entry["outputs"][0]: entry["inputs"][0] for entry in nodes if entry["op"] == "Cast"}
+    found = [entry for entry in nodes if entry["op"] == "attention"]
+    if len(found) != 1 or len(found) + len(widened) != len(nodes) or len(found[0]["inputs"]) != 3:
+        return None
+    names = [widened.get(name) for name in found[0]["inputs"]]
+    eight = all(name and graph["tensors"][name]["type"] == "e4m3" for name in names)
+    return (names, found[0]["attributes"]) if eight else None
+
+
 def gradient_of(graph):
     """Names of operands and results of a graph that is one AttentionGrad; None: it is something else."""
     makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}

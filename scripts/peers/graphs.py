@@ -222,14 +222,14 @@ def scaled_by(fast):
 
 
 def flash3(splits):
-    """FlashAttention-3 (`fa3-fwd`): bf16 alone, keys divided into so many parts, 0: as many as it thinks best."""
+    """FlashAttention-3 (`fa3-fwd`): bf16, or e4m3 where the graph widens it; keys divided into so many parts, 0: as many as it thinks best."""
     def build(_graph, compute):
         import fa3_fwd_interface
         import graph_in_torch
         import torch
 
         def attend(q, k, v, is_causal, scale, enable_gqa):
-            y = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype, device=q.device)
+            y = torch.empty((*q.shape[:3], v.shape[3]), dtype=torch.bfloat16 if q.dtype == torch.float8_e4m3fn else q.dtype, device=q.device)
             if is_causal and q.shape[2] != k.shape[2]:
                 raise graph_in_torch.Unsupported("its masks begin at the last row")
             if splits != 1 and q.shape[2] > 64:
@@ -239,7 +239,12 @@ def flash3(splits):
             torch.ops.fa3_fwd.fwd(*turned, *[None] * 3, y.transpose(1, 2), *[None] * 16, scale, is_causal, -1, -1, 0, 0.0, True, None, splits, None, 0)
             return y
 
+        eight = graph_in_torch.eight_of(_graph)
+
         def inside(given):
+            if eight:
+                names, attributes = eight
+                return [attend(*(given[name] for name in names), attributes["causal"], attributes["alpha"], True)]
             before, graph_in_torch.attend = graph_in_torch.attend, attend
             try:
                 return compute(given)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE, K_SCALE, V_SCALE };
+enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE, K_SCALE, V_SCALE, SLOPES };
 
 static const Value *given(const ReferenceCall *call, unsigned input)
 {
@@ -90,12 +90,32 @@ static Part take(Attend *at, unsigned input, bool turned)
 
 /* ---- attention ---- */
 
+/* Behind how many keys the sequence's first row stands. */
+static int64_t stands(const Attend *at)
+{
+  bool ending = !strcmp(reference_attribute(at->parts.call, "diagonal")->text, "end");
+  return ending ? at->keys - at->rows : 0;
+}
+
+/* Scores that lean by head. */
+static Part leant(Attend *at, Part scores)
+{
+  const Value *slopes = given(at->parts.call, SLOPES);
+  if (!slopes || !at->parts.ok) return scores;
+  double slope = slopes->floats[slopes->n > 1 ? at->head : 0];
+  Part bias = {.value = value_new(NUMBER_F32, 2, (int64_t[]){at->rows, at->keys}, at->parts.error)};
+  at->parts.ok = bias.value != NULL;
+  for (int64_t i = 0; at->parts.ok && i < at->rows; i++)
+    for (int64_t j = 0; j < at->keys; j++)
+      bias.value->floats[i * at->keys + j] = slope * (double)(j - i - stands(at));
+  return part_of(&at->parts, "Add", scores, bias);
+}
+
 /* Hides keys that a row does not see. */
 static void mask(const Attend *at, Part *scores)
 {
   PartWindow seen = part_window(at->parts.call);
-  bool ending = !strcmp(reference_attribute(at->parts.call, "diagonal")->text, "end");
-  int64_t shift = ending ? at->keys - at->rows : 0;
+  int64_t shift = stands(at);
   for (int64_t i = 0; at->parts.ok && i < at->rows; i++)
     for (int64_t j = 0; j < at->keys; j++) {
       int64_t distance = j - i - shift;
@@ -110,6 +130,7 @@ static Part scores_of(Attend *at)
   Part queries = take(at, Q, false), keys = take(at, K, true);
   Part scores =
       part_scores(&at->parts, part_of(&at->parts, "MatMul", queries, keys), at->parts.call->inputs[Q], NULL);
+  scores = leant(at, scores);
   mask(at, &scores);
   return scores;
 }

@@ -41,7 +41,9 @@ bool infer_sequences_type(Inference *at, NumberType *type)
     if (matrix && have != *type && !(graph_is_narrow(have) && have == node->inputs[SEQUENCES_K]->type))
       return refuse(at, i, "type", "insert a Cast",
                     "queries, keys and values are of one type, or keys and values of one of 8 bits");
-    if (i >= SEQUENCES_K_SCALE && !check_scale_type(at, i)) return false;
+    if (i == SEQUENCES_SLOPES && number_class(have) != NUMBER_FLOAT)
+      return refuse(at, i, "type", "insert a Cast", "slopes are floats");
+    if (i >= SEQUENCES_K_SCALE && i != SEQUENCES_SLOPES && !check_scale_type(at, i)) return false;
     if (matrix || i >= SEQUENCES_K_SCALE) continue;
     if (have != NUMBER_S32 && !(table && have == NUMBER_S64))
       return refuse(at, i, "type", "insert a Cast", "it is s32");
@@ -127,6 +129,16 @@ static bool check_scale(Inference *at, unsigned input, const GraphTensor *of)
                       elements ? "the elements of a head" : "keys that lie behind one another or in pages");
 }
 
+/* One number for each head of queries, or one for all. */
+static bool check_slopes(Inference *at)
+{
+  const GraphTensor *slopes = given(at->node, SEQUENCES_SLOPES), *q = at->node->inputs[SEQUENCES_Q];
+  bool fits = !slopes || graph_has_one_element(slopes) ||
+              (slopes->rank == 1 && infer_same(at, slopes->shape[0], q->shape[1]));
+  return fits || refuse(at, SEQUENCES_SLOPES, "shape", NULL,
+                        "slopes are one number for each head of queries, or one number");
+}
+
 static bool check_attributes(Inference *at)
 {
   static const char *const windows[] = {"left_window_size", "right_window_size"};
@@ -155,7 +167,7 @@ bool infer_sequences(Inference *at, Shape *shape)
     return refuse(at, SEQUENCES_ENDS, "shape", NULL, "it begins with 0, and has an end for each sequence");
   if (!check_attributes(at) || !check_keys(at, one_less(at, node->inputs[SEQUENCES_ENDS]->shape[0])) ||
       !check_same(at, SEQUENCES_K, k->rank - 1, q->shape[2], "that of the queries") ||
-      !check_scale(at, SEQUENCES_K_SCALE, k) || !check_scale(at, SEQUENCES_V_SCALE, v))
+      !check_scale(at, SEQUENCES_K_SCALE, k) || !check_scale(at, SEQUENCES_V_SCALE, v) || !check_slopes(at))
     return false;
   int64_t heads, own;
   bool known = symbolic_is_constant(q->shape[1], &heads) && symbolic_is_constant(k->shape[k->rank - 2], &own);

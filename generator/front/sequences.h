@@ -12,6 +12,7 @@ enum {
   SEQUENCES_TABLE,
   SEQUENCES_K_SCALE, /* of keys and values of 8 bits */
   SEQUENCES_V_SCALE,
+  SEQUENCES_SLOPES, /* of heads, times key - row */
 };
 
 typedef enum {

@@ -350,14 +350,15 @@ static void take_caches(Taking *at, GraphNode *node)
     }
   }
   if (narrow[0]->type != narrow[1]->type) return;
-  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, SEQUENCES_V_SCALE + 1);
-  memcpy(inputs, node->inputs, MIN(node->n_inputs, SEQUENCES_K_SCALE) * sizeof *inputs);
+  unsigned n = MAX(node->n_inputs, SEQUENCES_V_SCALE + 1);
+  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, n);
+  memcpy(inputs, node->inputs, node->n_inputs * sizeof *inputs);
   for (unsigned i = 0; i < 2; i++) {
     inputs[SEQUENCES_K + i] = narrow[i];
     inputs[SEQUENCES_K_SCALE + i] = scales[i];
   }
   node->inputs = inputs;
-  node->n_inputs = SEQUENCES_V_SCALE + 1;
+  node->n_inputs = n;
   fuser_note(at->fuser, "keys and values of `%s` are widened in its kernel", name);
 }
 

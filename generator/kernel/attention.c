@@ -206,6 +206,16 @@ static IrExpr *as_tile(StepScope *scope, IrExpr *number, NumberType element)
   return element == NUMBER_S32 ? tile : attention_emit(scope, OP_CAST, element, 1, 1, tile, NULL);
 }
 
+/* The rows of a tile whose rows are heads too, as they count in their sequence; NULL: others' are. */
+static IrExpr *grouped_numbers(StepScope *scope, NumberType element)
+{
+  const AttentionPlace *place = scope->data;
+  if (!attention_is_grouped(scope->build)) return NULL;
+  IrExpr *numbers = row_numbers(scope, ir_int(scope->build->module, 0));
+  return element == NUMBER_S32 ? numbers
+                               : attention_emit(scope, OP_CAST, element, place->rows, 1, numbers, NULL);
+}
+
 /* Where scores lie, as a step takes it: the number, and multiples of row and key. */
 static IrExpr *place_index(StepScope *scope, unsigned value)
 {
@@ -219,9 +229,12 @@ static IrExpr *place_index(StepScope *scope, unsigned value)
   for (unsigned d = 0; d < G_N_ELEMENTS(steps); d++) {
     if (symbolic_equals(steps[d], 0)) continue;
     int64_t own[2] = {d ? 1 : place->rows, d ? place->columns : 1};
-    IrExpr *first = as_tile(scope, place->at[d ? ATTENTION_KEY : ATTENTION_ROW], element);
-    IrExpr *number =
-        attention_emit(scope, OP_ADD, element, own[0], own[1], attention_counted(scope, d, element), first);
+    IrExpr *number = d ? NULL : grouped_numbers(scope, element);
+    if (!number) {
+      IrExpr *first = as_tile(scope, place->at[d ? ATTENTION_KEY : ATTENTION_ROW], element);
+      number =
+          attention_emit(scope, OP_ADD, element, own[0], own[1], attention_counted(scope, d, element), first);
+    }
     if (!symbolic_equals(steps[d], 1)) {
       IrExpr *step = as_tile(scope, kernel_dim(build, steps[d], "STEP", NUMBER_S32), element);
       number = attention_emit(scope, OP_MUL, element, own[0], own[1], number, step);

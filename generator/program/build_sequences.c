@@ -4,7 +4,7 @@
  *   axis t: N length %5                           its keys
  *   %1 = scan begins {b} ends[b + 1]              where its rows begin; %2 = scan lengths: how many there are
  *   %3 = reduce dot {d} q[%1 + m, h*G + g, d], k[...]
- *   scaled, capped, masked by t - m; softmax along t; reduce dot {t} with v; write y[%1 + m, h*G + g, e]
+ *   with slopes, + slope[h*G + g] (t - m), scaled, capped, masked by t - m; softmax along t; reduce dot {t} with v; write y[%1 + m, h*G + g, e]
  *
  * Scales of keys of 8 bits multiply the product; those of values the weights, where they differ from key to key, or the result.
  */
@@ -85,15 +85,20 @@ static void load_lengths(Sequences *s)
 
 /* ---- operands and results ---- */
 
-/* Row m of the sequence, and the head of the group. */
-static ProgramAccess row_access(const Sequences *s, const GraphTensor *tensor, int last)
+/* The head of the group. */
+static const Symbolic *query_head(const Sequences *s)
 {
   Arena *arena = s->at->program->arena;
-  ProgramAccess access = {.tensor = tensor};
   const Symbolic *head = symbolic_mul(arena, symbol(s, s->head), s->heads);
-  if (s->group != PROGRAM_NONE) head = symbolic_add(arena, head, symbol(s, s->group));
+  return s->group != PROGRAM_NONE ? symbolic_add(arena, head, symbol(s, s->group)) : head;
+}
+
+/* Row m of the sequence, and that head. */
+static ProgramAccess row_access(const Sequences *s, const GraphTensor *tensor, int last)
+{
+  ProgramAccess access = {.tensor = tensor};
   access.at[0] = (ProgramIndex){symbol(s, s->row), (int)s->begin.node};
-  access.at[1] = (ProgramIndex){head, PROGRAM_NONE};
+  access.at[1] = (ProgramIndex){query_head(s), PROGRAM_NONE};
   if (tensor->rank > 2) access.at[2] = (ProgramIndex){symbol(s, last), PROGRAM_NONE};
   return access;
 }
@@ -147,6 +152,28 @@ static ProgramValue times(Sequences *s, ProgramValue value, ProgramValue scale)
   return scale.kind == VALUE_ABSENT ? value : program_add_number(s->at, s->node, ONNX_Mul, value, scale);
 }
 
+/* Scores that lean by head, in f32, where masks count key - row from. `by`: slopes are those of scores divided by it. */
+static ProgramValue leant(Sequences *s, ProgramValue scores, bool ending, double by)
+{
+  ProgramBuilder *at = s->at;
+  Arena *arena = at->program->arena;
+  const GraphTensor *slopes = s->node->n_inputs > SEQUENCES_SLOPES ? s->node->inputs[SEQUENCES_SLOPES] : NULL;
+  if (!slopes) return scores;
+  ProgramAccess access = {.tensor = slopes};
+  if (slopes->rank)
+    access.at[0] = (ProgramIndex){graph_has_one_element(slopes) ? symbolic_constant(arena, 0) : query_head(s),
+                                  PROGRAM_NONE};
+  ProgramValue slope = program_add_read(at, s->node, access);
+  if (by != 1)
+    slope = program_add_number(at, s->node, ONNX_Div, slope, program_immediate((float)by, NUMBER_F32));
+  ProgramValue distance =
+      program_add_index(at, s->node, symbolic_sub(arena, symbol(s, s->key), symbol(s, s->row)));
+  if (ending) distance = whole(s, ONNX_Sub, distance, whole(s, ONNX_Sub, s->keys, s->rows));
+  distance = program_add_number(at, s->node, ONNX_Cast, distance, none);
+  return program_add_number(at, s->node, ONNX_Add, scores,
+                            program_add_number(at, s->node, ONNX_Mul, distance, slope));
+}
+
 static void write(Sequences *s, unsigned output, ProgramValue value)
 {
   if (s->node->n_outputs <= output || !s->node->outputs[output]) return;
@@ -189,8 +216,12 @@ void program_add_sequences(ProgramBuilder *at, const GraphNode *node)
   ProgramValue product = program_add_dot(at, node, q, read_keys(s, SEQUENCES_K, s->depth), 1u << s->depth);
   product = times(s, product, read_scale(s, SEQUENCES_K_SCALE, true));
   product = times(s, product, read_scale(s, SEQUENCES_K_SCALE, false));
-  ProgramValue scores =
-      program_scores(at, node, product, program_score_scale(node, node->inputs[SEQUENCES_Q]), NULL);
+  double scale = program_score_scale(node, node->inputs[SEQUENCES_Q]);
+  bool capped =
+      graph_attribute(node, "softcap")->number > 0; /* else the scale goes behind, where it costs nothing */
+  if (!capped) product = leant(s, product, ending, scale);
+  ProgramValue scores = program_scores(at, node, product, scale, NULL);
+  if (capped) scores = leant(s, scores, ending, 1);
   scores = program_windowed(at, node, scores, s->row, s->key, ending ? s->keys : none, s->rows);
   ProgramValue peak = program_add_reduction(at, node, REDUCTION_MAX_SUM, 1u << s->key, NUMBER_F32, &scores);
   ProgramValue sum = peak, weights = program_add_weights(at, node, NUMBER_F32, scores, peak, true);

@@ -478,8 +478,38 @@ static bool keep_index(Attention *at, const Symbolic *value, unsigned place)
   }
   index->number = value;
   index->type = NUMBER_S32;
-  if (program_axes_in(program, value) || at->bound->sequences.packed)
-    return bind_refuse(at->binding, "its scores depend on where they are");
+  if (program_axes_in(program, value)) return bind_refuse(at->binding, "its scores depend on where they are");
+  return true;
+}
+
+/* key - row less how many keys more than rows a sequence has: the node that key - row is; PROGRAM_NONE: something else. */
+static int ended_index(const Attention *at, unsigned node)
+{
+  const ProgramNode *sub = &at->program->nodes[node];
+  bool ended = sub->kind == NODE_MAP && sub->op == ONNX_Sub && sub->operands[0].kind == VALUE_NODE &&
+               at->program->nodes[sub->operands[0].node].kind == NODE_INDEX &&
+               bind_is_ending(at->binding, &at->sequences, sub->operands[1]);
+  return ended ? (int)sub->operands[0].node : PROGRAM_NONE;
+}
+
+/* Which of the program's indices the node is. */
+static unsigned index_number(const Program *program, unsigned node)
+{
+  unsigned number = 0;
+  for (unsigned i = 0; i < node; i++)
+    number += program->nodes[i].kind == NODE_INDEX;
+  return number;
+}
+
+/* Rows of such an index count as those of the template do where masks count from a sequence's ends. */
+static bool take_ended(Attention *at, unsigned node, int of)
+{
+  if (at->beginning) return bind_refuse(at->binding, "its scores depend on where they are");
+  at->bound->sequences.ending = true;
+  at->ending++;
+  at->binding->inside[node] = true;
+  at->binding->anchors[node][0] =
+      (FusedOperand){OPERAND_INDEX, index_number(at->program, (unsigned)of), 0, NUMBER_S32};
   return true;
 }
 
@@ -492,10 +522,10 @@ static void keep_floats(Attention *at, const bool *own)
     const ProgramNode *node = &program->nodes[i];
     bool cast = own[i] && node->kind == NODE_MAP && node->op == ONNX_Cast && node->type == NUMBER_F32;
     if (!cast || node->operands[0].kind != VALUE_NODE) continue;
-    if (program->nodes[node->operands[0].node].kind != NODE_INDEX) continue;
-    unsigned index = 0;
-    for (unsigned j = 0; j < node->operands[0].node; j++)
-      index += program->nodes[j].kind == NODE_INDEX;
+    int of = ended_index(at, node->operands[0].node);
+    if (of < 0 && program->nodes[node->operands[0].node].kind == NODE_INDEX) of = (int)node->operands[0].node;
+    if (of < 0) continue;
+    unsigned index = index_number(program, (unsigned)of);
     bound->indices[bound->n_indices] = bound->indices[index];
     bound->indices[bound->n_indices].type = NUMBER_F32;
     at->binding->inside[i] = true;
@@ -521,6 +551,13 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     n_indices += node->kind == NODE_INDEX;
     if (places[i] && node->kind != NODE_WRITE) {
       if (node->kind != NODE_READ) binding->inside[i] = true;
+      continue;
+    }
+    int of = own[i] ? ended_index(at, i) : PROGRAM_NONE;
+    if (of >= 0 && !take_ended(at, i, of)) return false;
+    if (of >= 0) continue;
+    if (own[i] && bind_is_ending(at->binding, &at->sequences, value_of(i, 0))) {
+      binding->inside[i] = true;
       continue;
     }
     bool between =

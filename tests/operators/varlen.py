@@ -10,9 +10,9 @@ GPUS = ["h100", "a100"]
 
 
 def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None, keys=None, lengths=None, table=None, page=0, sums=False, cast=False,
-           align=16, stored=None, scales=None, front=None, **attributes):
+           align=16, stored=None, scales=None, front=None, slopes=None, **attributes):
     """ends, key_ends, lengths, table: numbers; keys: of the tensor; page: rows of one. stored: keys' and values' type; scales: what they broadcast
-    along, as inputs, or (front) of a node in front: DequantizeLinear's axis, or Cast's."""
+    along, as inputs, or (front) of a node in front: DequantizeLinear's axis, or Cast's. slopes: their shape."""
     dv, rows = dv or d, rows or max(ends + [1])
     of_keys = [rows] if key_ends is None and lengths is None else [keys] if lengths is None else [keys, page] if table else [len(lengths), keys]
     inputs = {"q": {"type": dtype, "shape": [rows, heads, d], "align": max(align, 2)}, "k": {"type": dtype, "shape": of_keys + [own, d], "align": align},
@@ -45,6 +45,9 @@ def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None,
             names[names.index(name)] = "w" + name
         elif scales is not None:
             names += [""] * (slot - len(names)) + ["s" + name]
+    if slopes is not None:
+        inputs["lean"] = {"type": "f32", "shape": slopes}
+        names += [""] * (9 - len(names)) + ["lean"]
     nodes += [{"op": "VarlenAttention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": attributes}]
     if cast:
         nodes.append({"op": "Cast", "inputs": ["y"], "outputs": ["z"], "attributes": {"to": "f32"}})
@@ -78,6 +81,14 @@ def cases():
     for lengths in ([200, 129, 0, 300, 91], [1, 2**31 - 1, 5, -7, 64]):
         yield varlen(mixed, 4, 2, 64, rows=300, lengths=lengths, keys=300, is_causal=1)
     yield varlen([0, 1, 2, 3, 4], 8, 2, 128, lengths=[64, 65, 1, 128], keys=128, is_causal=1, sums=True)
+    # slopes of heads, or one, which heads that are rows of a tile have in common
+    yield varlen(mixed, 4, 2, 64, rows=300, is_causal=1, slopes=[4], sums=True)
+    for attributes in ({}, {"is_causal": 1, "softcap": 3.0}, {"diagonal": "begin", "left_window_size": 30}):
+        yield varlen(mixed, 4, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, slopes=[4] if attributes else [1], sums=True, **attributes)
+    for slopes in ([4], []):
+        yield varlen([0, 1, 2, 3, 4], 4, 2, 64, lengths=[64, 65, 1, 128], keys=128, is_causal=1, slopes=slopes, sums=True, dtype="f16")
+    yield varlen([0, 1, 2, 90], 4, 1, 128, lengths=[1, 77, 200], table=[5, -1, 0, 1, 3, -3], page=128, keys=6, is_causal=1, stored="e4m3", scales=[],
+                 front="DequantizeLinear", slopes=[4])
     # pages: shorter and longer than tiles, shared and in no order
     for page in (16, 64, 256):
         each = 512 // page

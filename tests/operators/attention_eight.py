@@ -92,4 +92,9 @@ with tempfile.TemporaryDirectory() as place:
     found = launches(run("a100", graph(attributes=CAUSAL, more=SCALES), "a100", place, [], {"M": 130, "N": 129}))
     if not any("_bf16_e4m3_bf16_" in kernel for kernel in found):
         sys.exit(f"a GPU without such products: {found}")
+    (place / "graph.json").write_text(json.dumps(graph()))
+    done = subprocess.run([adlgen, "compile", place / "graph.json", "--gpu", "h100", "--out", place / "out", "--set", "rows=128", "--set", "keys=256"],
+                          capture_output=True, text=True)
+    if done.returncode != 3 or "a product adds to 128 registers a thread at once, of which it has 128 at entry" not in done.stderr:
+        sys.exit(f"a tile that is too wide for 512 threads: exit {done.returncode}\n{done.stderr}")
     rising(place)

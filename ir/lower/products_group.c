@@ -6,6 +6,8 @@
  * many. All but the start is constant, so the words are made once a slot. Waits, fences and commits stand in the text.
  */
 #include "ir/lower/lower.h"
+#include "ir/mechanism.h"
+#include "ir/resources.h"
 
 #define UNIT 16 /* bytes that an operand's start counts in */
 
@@ -133,13 +135,13 @@ static IrExpr *register_a(Lower *lower, const LowerProduct *product, unsigned ro
 
 /* ---- Products ---- */
 
-static void set_kind(Lower *lower, IrOp *op, const LowerProduct *product, unsigned k)
+static void set_kind(Lower *lower, IrOp *op, const LowerProduct *product, unsigned n, unsigned k)
 {
   IrModule *module = lower->module;
   bool tf32 = number_has_bytes(product->a_type, 4);
   NumberType types[3] = {tf32 ? NUMBER_TF32 : product->a_type, tf32 ? NUMBER_TF32 : product->b_type,
                          product->acc_type};
-  unsigned shape[3] = {64, product->n, k};
+  unsigned shape[3] = {64, n, k};
   IrExpr *names[3], *numbers[3];
   for (unsigned i = 0; i < 3; i++) {
     names[i] = ir_name(module, number_name(types[i]));
@@ -149,15 +151,16 @@ static void set_kind(Lower *lower, IrOp *op, const LowerProduct *product, unsign
   ir_attribute_set(op, ATTR_TYPES, ir_list(module, 3, names));
 }
 
-/* The accumulator registers of 64 rows: one run, in the instruction's order. */
-static IrExpr *accumulator(Lower *lower, const LowerProduct *product, unsigned row)
+/* The accumulator registers of 64 rows and so many columns: one run, in the instruction's order. */
+static IrExpr *accumulator(Lower *lower, const LowerProduct *product, unsigned row, unsigned column,
+                           unsigned columns)
 {
   IrModule *module = lower->module;
-  unsigned n = product->n / 2, first = lower_acc_register(lower, product, row, 0);
+  unsigned n = columns / 2, first = lower_acc_register(lower, product, row, column);
   for (unsigned i = 0; i < n; i++) {
     const unsigned *at = product->acc_at + (size_t)(first + i) * LAYOUT_MAX_DIMS;
     if (first + i >= product->acc->n || at[0] != row + (i / 2 % 2) * second_row(product) ||
-        at[1] != i / 4 * 8 + i % 2)
+        at[1] != column + i / 4 * 8 + i % 2)
       return lower_fail(lower, ERROR_INPUT, "mma", NULL,
                         "the accumulator of a warpgroup MMA must be in group.d");
   }
@@ -184,10 +187,23 @@ static bool check(Lower *lower, const LowerProduct *product)
   return false;
 }
 
+/* Columns of one instruction: all of the sum's, or as large a part of them as the assembler has registers for: those that a thread has at
+ * entry, whatever its role gets later. */
+static unsigned columns_of(const Lower *lower, const LowerProduct *product)
+{
+  const IrExpr *launch = ir_launch_get(lower->kernel, ATTR_ENTRY_REGISTERS);
+  int64_t entry = lower->context->gpu->registers_per_thread;
+  unsigned columns = product->n, threads = WARPGROUP_WARPS * WARP_LANES;
+  if (launch) ir_expr_is_int(launch, &entry);
+  while (columns * WARPGROUP_ROWS / threads >= entry && columns % 16 == 0)
+    columns /= 2;
+  return columns;
+}
+
 void lower_mma_group(Lower *lower, const LowerProduct *product)
 {
   Operand a = {0}, b;
-  unsigned rows, k_step = number_elements(product->a_type, 32);
+  unsigned rows, k_step = number_elements(product->a_type, 32), columns = columns_of(lower, product);
   if (!check(lower, product) || !describe(lower, &b, &product->b, 0, product->b_type)) return;
   if (product->a_shared) {
     if (!describe(lower, &a, &product->a, 1, product->a_type)) return;
@@ -197,12 +213,12 @@ void lower_mma_group(Lower *lower, const LowerProduct *product)
   unsigned *row = lower_acc_offsets(lower, product, 0, 64, &rows);
   IrExpr *keep = keep_condition(lower, product);
   for (unsigned k = 0; k < product->k && !lower->failed; k += k_step)
-    for (unsigned i = 0; i < rows && !lower->failed; i++) {
-      IrExpr *left =
-          product->a_shared ? step_to(lower, &a, k, row[i]) : register_a(lower, product, row[i], k);
-      IrOp *op = lower_emit(lower, OP_PRODUCT_GROUP, 3, accumulator(lower, product, row[i]), left,
-                            step_to(lower, &b, k, 0));
-      set_kind(lower, op, product, k_step);
+    for (unsigned i = 0; i < rows * (product->n / columns) && !lower->failed; i++) {
+      unsigned here = row[i % rows], column = i / rows * columns;
+      IrExpr *left = product->a_shared ? step_to(lower, &a, k, here) : register_a(lower, product, here, k);
+      IrOp *op = lower_emit(lower, OP_PRODUCT_GROUP, 3, accumulator(lower, product, here, column, columns),
+                            left, step_to(lower, &b, k, column));
+      set_kind(lower, op, product, columns, k_step);
       if (keep && k == 0) ir_attribute_set(op, ATTR_ACCUMULATE, keep);
       if (product->a_shared && a.mn_major) ir_attribute_set(op, ATTR_TRANSPOSE_A, NULL);
       if (b.mn_major) ir_attribute_set(op, ATTR_TRANSPOSE_B, NULL);

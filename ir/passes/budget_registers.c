@@ -65,34 +65,6 @@ static bool check_tiles(const IrFunction *kernel, const Gpu *gpu, GError **error
   return false;
 }
 
-typedef struct {
-  unsigned entry;
-  const IrOp *op; /* whose instruction adds to as many registers or more; NULL: none */
-  unsigned registers;
-} Widest;
-
-static void find_widest(IrOp *op, void *data)
-{
-  Widest *widest = data;
-  if (op->code != OP_MMA || !ir_is_grouped_product(op) || widest->op) return;
-  const IrType *sum = &op->operands[0]->value->type;
-  int64_t n = ir_tile_extent(sum, 1), rows = WARPGROUP_ROWS;
-  widest->registers = (unsigned)(n * rows / (WARPGROUP_WARPS * WARP_LANES));
-  if (widest->registers >= widest->entry) widest->op = op;
-}
-
-/* An instruction's registers are those that a thread has at entry, whatever its role gets later: the assembler knows of no others. */
-static bool check_instructions(const IrFunction *kernel, unsigned entry, GError **error)
-{
-  Widest widest = {.entry = entry};
-  ir_region_visit(kernel->body, find_widest, &widest);
-  if (!widest.op) return true;
-  error_set(error, ERROR_UNSUPPORTED, &widest.op->mark, "registers", "a narrower tile, or fewer warps",
-            "a product adds to %u registers a thread at once, of which it has %u at entry", widest.registers,
-            entry);
-  return false;
-}
-
 static unsigned round_up(unsigned registers, unsigned step)
 {
   return (registers + step - 1) / step * step;
@@ -230,7 +202,6 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   if (n < 2 || !may_hand_over(gpu, entry)) return true;
   for (unsigned i = 0; i < n; i++)
     if (roles[i].warps % WARPGROUP_WARPS) return true;
-  if (!check_instructions(kernel, entry, error)) return false;
   ir_launch_set(kernel, ATTR_ENTRY_REGISTERS, ir_int(module, entry));
   ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, blocks));
   if (fills_slots(roles, n))

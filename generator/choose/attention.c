@@ -84,6 +84,15 @@ double attention_clocks(const Problem *problem, const Choice *choice)
 
 /* ---- variants ---- */
 
+/* Are sums of products of 8 bits over all keys to be more than the hardware keeps? Where nobody asks, weights of so few bits are off by more. */
+static bool is_exact(const Problem *problem)
+{
+  const GraphAttribute *own = graph_attribute_find(problem->op->anchor, "accumulate");
+  Accumulate asked = own ? accumulate_parse(own->text) : ACCUMULATE_DEFAULT;
+  if (asked == ACCUMULATE_DEFAULT && problem->options) asked = problem->options->accumulate;
+  return number_has_bytes(attention_of(problem->op)->type, 1) && asked == ACCUMULATE_EXACT;
+}
+
 /* Are operands of 8 bits multiplied as they are? */
 static bool is_eight(const FusedAttention *attention)
 {
@@ -248,6 +257,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   choice_set_name(choice, "tk", number_name(attention->stored));
   choice_set_int(choice, "widened", attention->stored != attention->type);
   if (!one) choice_set_int(choice, "turned", is_eight(attention));
+  if (!one) choice_set_int(choice, "exact", is_exact(problem));
   candidate_carry(tile, choice, NULL, NULL);
   attention_set_heads(choice, attention->type, attention->depth, attention->width,
                       one ? candidate_int(tile, "columns") : 1, attention->causal);
@@ -512,6 +522,10 @@ static const char *refuse_eight(const Problem *problem)
                         number_name(attention->type));
   if (choose_maximum(problem, attention->rows) <= ATTENTION_FEW_ROWS)
     return "few rows wait for keys and values, however they are multiplied";
+  int64_t threads = ATTENTION_FEW_ROWS / ROWS_OF_WARP * problem->gpu->warp_size;
+  int64_t sums = 2 * choose_maximum(problem, attention->width) * ATTENTION_FEW_ROWS / threads; /* registers */
+  if (is_exact(problem) && sums > (problem->gpu->registers_per_thread + 1) / 2)
+    return "exact sums take twice the registers of a sum, and values are too wide for that";
   if (attention->scale < FLT_EPSILON)
     return "its scale is too small for weights to begin below their largest";
   return NULL;

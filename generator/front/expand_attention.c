@@ -17,6 +17,7 @@
  * of what they were without it, so Y is multiplied by that. */
 #include "generator/front/expand_scores.h"
 #include <math.h>
+#include <string.h>
 
 enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK, FIRST, SLOPES, TREE, Q_SCALE, K_SCALE, V_SCALE };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES, SUMS };
@@ -657,7 +658,14 @@ void expand_attention(Expansion *x)
   scores = show(at, SHOW_CAPPED, capped(at, scores));
   scores = show(at, SHOW_BIASED, banded(at, branched(at, masked(at, leant(at, scores)))));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
-  GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, expand_scores_shared(&at->scores, "v", v));
+  const GraphAttribute *sums = graph_attribute_find(at->node, "accumulate");
+  bool says = sums && strcmp(sums->text, "default") != 0;
+  GraphTensor *y = expand_node(
+      x, &(ExpandNode){ONNX_MatMul,
+                       "product",
+                       2,
+                       {scores, expand_scores_shared(&at->scores, "v", v)},
+                       .attributes = {{says ? "accumulate" : NULL, .text = says ? sums->text : NULL}}});
   y = scaled(at, "scaled", sunk(at, y), V_SCALE, V_SCALE);
   y = result(at, expand_cast(x, "y", y, at->type));
   if (expand_wants(x, SUMS) && !at->sums) at->sums = log_sums(at);

@@ -157,7 +157,7 @@ ATTRIBUTES(cast, CHOICE("round_mode", "up", round_modes), INT("saturate", 1), TY
 ATTRIBUTES(bit_cast, TYPE("to"))
 ATTRIBUTES(mask, CHOICE("diagonal", "begin", ends))
 ATTRIBUTES(attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
-ATTRIBUTES(own_attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), OPTIONAL_TYPE("output_dtype"), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
+ATTRIBUTES(own_attention, CHOICE("accumulate", "default", accumulations), INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), OPTIONAL_TYPE("output_dtype"), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_24, INT("is_causal", 0), INT("kv_num_heads", 0), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_grad, INT("is_causal", 0), INT("left_window_size", -1), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))
 ATTRIBUTES(attention_grad_part, INT("is_causal", 0), INT("left_window_size", -1), CHOICE("of", NULL, gradients), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0))

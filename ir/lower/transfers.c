@@ -425,6 +425,15 @@ void lower_get(Lower *lower, IrOp *op)
 
 /* ---- Convert ---- */
 
+/* Two registers of two numbers each become the word that a product takes. */
+static void keep_quads(Lower *lower, LowerTile *tile)
+{
+  tile->pair = arena_new_array(lower->arena, IrExpr *, tile->n / 4);
+  for (unsigned i = 0; i < tile->n / 4; i++)
+    tile->pair[i] = lower_byte_quad(lower, tile, (unsigned[4]){4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3});
+  tile->packed = true;
+}
+
 /* The same registers of the same threads in another order. */
 static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *layout)
 {
@@ -442,6 +451,7 @@ static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *
   if (from->twin) tile->twin = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
   for (unsigned r = 0; from->twin && r + 1 < tile->n; r += 2)
     if (map[r] % 2 == 0 && map[r + 1] == map[r] + 1) tile->twin[r / 2] = from->twin[map[r] / 2];
+  if (tile->twin && layout_is_paired_operand(layout)) keep_quads(lower, tile);
   return tile;
 }
 

@@ -18,7 +18,7 @@ static bool mentions(const Stacking *s, const Program *program, const ProgramInd
   return program_axes_in(program, at->of_axes) >> s->axis & 1;
 }
 
-static bool same_number(const ProgramValue *x, const ProgramValue *y)
+static bool same_value(const ProgramValue *x, const ProgramValue *y)
 {
   return x->kind == y->kind && x->type == y->type &&
          (x->kind == VALUE_NODE        ? x->node == y->node && x->result == y->result
@@ -30,7 +30,7 @@ static bool same_operands(const ProgramNode *x, const ProgramNode *y)
 {
   bool same = x->n_operands == y->n_operands;
   for (unsigned i = 0; i < x->n_operands && same; i++)
-    same = same_number(&x->operands[i], &y->operands[i]);
+    same = same_value(&x->operands[i], &y->operands[i]);
   return same;
 }
 
@@ -73,6 +73,16 @@ static bool reads_on(const Stacking *s, const ProgramAccess *x, const ProgramAcc
   return symbolic_same(behind, beginning(s, y->tensor));
 }
 
+/* Each gives a tensor that ends where its part does: indices outside of the part are outside of the tensor. */
+static bool writes_parts(const Stacking *s, const ProgramNode *x, const ProgramNode *y)
+{
+  int along = place_along(s, &x->access, &y->access);
+  const GraphTensor *first = x->access.tensor, *second = y->access.tensor;
+  return !x->combines && !y->combines && along >= 0 && first->index != second->index &&
+         symbolic_same(first->shape[along], s->a->axes[s->axis].extent) &&
+         symbolic_same(second->shape[along], s->b->axes[s->axis].extent);
+}
+
 static bool same_node(const Stacking *s, const ProgramNode *x, const ProgramNode *y)
 {
   if (x->kind != y->kind || x->type != y->type || x->compute != y->compute || !same_operands(x, y))
@@ -82,9 +92,7 @@ static bool same_node(const Stacking *s, const ProgramNode *x, const ProgramNode
   case NODE_MAP:
     return x->op == y->op && x->source && y->source && x->source->op == y->source->op &&
            fuser_same_attributes(x->source, y->source);
-  case NODE_WRITE:
-    return !x->combines && !y->combines && x->access.tensor->index != y->access.tensor->index &&
-           place_along(s, &x->access, &y->access) >= 0;
+  case NODE_WRITE: return writes_parts(s, x, y);
   case NODE_INDEX:
   case NODE_REDUCE:
   case NODE_SCAN: return false;

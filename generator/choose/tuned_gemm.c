@@ -190,23 +190,33 @@ static bool read_candidate(const Problem *problem, const TunedEntry *entry, Gemm
 }
 
 /* What was measured of this product, else of one whose epilogue reads no vector: that costs less than tiles
- * differ (docs/performance-log.md). `lighter`: it is another's. */
-static const TunedEntry *find_measured(const Problem *problem, TunedEntry *key, bool *lighter)
+ * differ (docs/performance-log.md). So does a tile of few rows, a residual of a decoding step, which is a hundredth of the weights.
+ * `without`: what the other's lacks, or NULL. */
+static const TunedEntry *find_measured(const Problem *problem, TunedEntry *key, const char **without)
 {
   const TunedDatabase *database = problem->options->tuned;
   Epilogue epilogue = epilogue_of(problem->op);
   const TunedEntry *entry = tuned_database_find(database, key);
-  *lighter = !entry && epilogue.vector;
-  if (!*lighter) return entry;
-  epilogue.vector = false;
-  key->product = describe_product(problem, epilogue);
-  return tuned_database_find(database, key);
+  *without = NULL;
+  if (!entry && epilogue.vector) {
+    *without = "vectors";
+    epilogue.vector = false;
+    key->product = describe_product(problem, epilogue);
+    entry = tuned_database_find(database, key);
+  }
+  if (!entry && epilogue.tile && key->m <= MOST_THIN) {
+    *without = "what its epilogue reads";
+    epilogue.tile = false;
+    key->product = describe_product(problem, epilogue);
+    entry = tuned_database_find(database, key);
+  }
+  return entry;
 }
 
 bool tuned_gemm_find(Chooser *chooser, bool warpgroups, int64_t m, bool bounded, GemmCandidate *candidate)
 {
   TunedEntry key;
-  bool lighter;
+  const char *without;
   /* parameters that are forced are forced upon the model's choice */
   if (chooser->problem->options && chooser->problem->options->sets && *chooser->problem->options->sets)
     return false;
@@ -214,7 +224,7 @@ bool tuned_gemm_find(Chooser *chooser, bool warpgroups, int64_t m, bool bounded,
       !tuned_gemm_key(chooser->problem, &key))
     return false;
   key.m = m;
-  const TunedEntry *entry = find_measured(chooser->problem, &key, &lighter);
+  const TunedEntry *entry = find_measured(chooser->problem, &key, &without);
   if (!entry) return false;
   g_autofree char *text = tuned_parameters_text(entry);
   g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, warpgroups, m, bounded);
@@ -225,7 +235,8 @@ bool tuned_gemm_find(Chooser *chooser, bool warpgroups, int64_t m, bool bounded,
   }
   *candidate = gemm_candidate(chooser->problem, wanted, true);
   if (!candidate->raster) candidate->raster = gemm_candidate_raster(chooser->problem, candidate, m);
-  choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d%s: %.3f times as fast as the model's choice",
-              (int)m, text, (int)entry->m, lighter ? " without vectors" : "", entry->first_us / entry->us);
+  choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d%s%s: %.3f times as fast as the model's choice",
+              (int)m, text, (int)entry->m, without ? " without " : "", without ? without : "",
+              entry->first_us / entry->us);
   return true;
 }

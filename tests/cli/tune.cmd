@@ -90,7 +90,7 @@ turns.json:2:175: error: `pingpong` is from 1 to 8
 $ sed 's/"generation": 1/"generation": 7/' named.json >later.json; adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned later.json | grep -c 'left out'
 1
 
-# What was measured of a product counts for it with a bias too, unless that was measured itself; not with a function, nor with another tensor.
+# What was measured of a product counts for it with a bias too, unless that was measured itself; not with a function, nor of more than 64 rows with another tensor.
 $ sed 's/"D"\]}\]/"H"]}, {"op": "Add", "inputs": ["H", "bias"], "outputs": ["D"]}]/; s/"inputs": {/"inputs": {"bias": {"type": "bf16", "shape": [256]}, /' p.json >bias.json; adlgen compile bias.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json | grep -o 'tuned: .*'
 tuned: bm=64 bn=128, measured at M = 64 without vectors: 1.000 times as fast as the model's choice
 
@@ -101,7 +101,11 @@ $ sed 's/"Add", "inputs": \["H", "bias"\]/"Tanh", "inputs": ["H"]/' bias.json >t
 0
 [exit 1]
 
-$ sed 's/"shape": \[256\]/"shape": ["M", 256]/' bias.json >residual.json; adlgen compile residual.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json | grep -c 'tuned: '
+$ sed 's/"shape": \[256\]/"shape": ["M", 256]/' bias.json >residual.json; adlgen compile residual.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json | grep -o 'tuned: .*'
+tuned: bm=64 bn=128, measured at M = 64 without what its epilogue reads: 1.000 times as fast as the model's choice
+
+$ sed 's/"m": 64, "from": 33, "to": 64/"m": 128, "from": 65, "to": 128/' choices.json >more.json; for g in bias residual; do adlgen compile $g.json --gpu h100 --out out --emit ptx --explain --dim M=128 --tuned more.json | grep -c 'tuned: '; done
+1
 0
 [exit 1]
 

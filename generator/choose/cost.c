@@ -367,8 +367,8 @@ static double widening(const CostModel *model, const CostGemm *gemm, const CostT
   /* by elements: of 4 bits a thread loads whole words */
   bool nibbles = gemm->a_bytes < 1;
   double lines = (double)tile->bk / LINE;
-  return lines * (nibbles ? model->widen_nibbles : model->widen_line) *
-         (tile->widens_across ? model->widen_across : 1);
+  double narrow = tile->by_warps ? model->widen_warps : model->widen_nibbles;
+  return lines * (nibbles ? narrow : model->widen_line) * (tile->widens_across ? model->widen_across : 1);
 }
 
 /* Clocks of a k step in which as many blocks of an SM keep each other from widening. */
@@ -377,7 +377,8 @@ static double widening_busy(const CostModel *model, const CostGemm *gemm, const 
 {
   if (!tile->widens || gemm->a_bytes >= 1) return 0;
   double groups = ceil((double)tile->bm / WARPGROUP_ROWS);
-  return together * groups * (double)tile->bk / LINE * model->widen_nibbles_busy;
+  return together * groups * (double)tile->bk / LINE *
+         (tile->by_warps ? model->widen_warps_busy : model->widen_nibbles_busy);
 }
 
 /* What TMA brings an SM in a clock while `busy` of them copy. */

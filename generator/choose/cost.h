@@ -32,6 +32,7 @@ typedef struct CostTile {
   bool through_registers; /* so A passes between the slot and the product */
   bool widens;            /* A has 8 bits or 4, and is widened there */
   bool widens_across;     /* and it lies across k */
+  bool by_warps;          /* TMA copies, and warps multiply */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
   unsigned warpgroups_n;  /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */
   bool exchanged;         /* rows of the result lie along bm, not along bn */

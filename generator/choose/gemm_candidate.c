@@ -50,8 +50,8 @@ static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
 static unsigned widened_depth(const Gpu *gpu, const GemmWeights *weights, const GemmCandidate *tile,
                               bool fast)
 {
-  bool deep = tile->warpgroups && number_is_packed(weights->type) && tile->split_k <= 1 &&
-              tile->bn <= gpu->model->deep_columns;
+  bool alone = tile->by_warps || (tile->warpgroups && tile->split_k <= 1);
+  bool deep = alone && number_is_packed(weights->type) && tile->bn <= gpu->model->deep_columns;
   unsigned depth = (fast ? 128 : 64) << (fast && deep), most = gemm_box_side(gpu);
   while (depth > most)
     depth /= 2;
@@ -74,8 +74,7 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
   const CostModel *model = problem->gpu->model;
   unsigned stage = gemm_slot_bytes(problem, candidate), room = gemm_room(problem, candidate);
   if (!fast) return candidate->askew ? askew_slots(problem, candidate) : 2;
-  if (candidate->by_warps) room -= gemm_exchange_bytes(problem, candidate);
-  if (!candidate->warpgroups)
+  if (!candidate->warpgroups && !candidate->by_warps)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? model->thin_warp_slots : model->warp_slots);
   if (!candidate->reuse) room -= gemm_exchange_bytes(problem, candidate);

@@ -12,8 +12,6 @@ typedef struct Operand {
   unsigned per;          /* elements in a 32-bit register */
 } Operand;
 
-enum { RUN_WORDS = 4 }; /* 16 bytes */
-
 #define MOST_SUMS 144 /* registers: beside more, the few that keep lanes apart would spill */
 
 /* Are lanes' places kept apart from the slot's start? It costs registers, and saves most where the load
@@ -150,7 +148,7 @@ void lower_fragment_run(Lower *lower, const LowerShared *shared, const LowerMap 
 {
   Operand operand = operand_of(lower, shared, warps, 0);
   LowerMap map = *warps;
-  unsigned words = RUN_WORDS;
+  unsigned words = LOWER_RUN_WORDS;
   lower_map_add(&map, SOURCE_LANE, 1, 4, 32, 0, run);
   lower_map_add(&map, SOURCE_LANE, 4, 8, 32, 1, 1);
   while (words > 1 && lower_shared_vector(shared, 0) < words * operand.per)
@@ -159,7 +157,7 @@ void lower_fragment_run(Lower *lower, const LowerShared *shared, const LowerMap 
     lower_fail(lower, ERROR_INPUT, "mma", NULL, "an operand that meets runs along k lies across k");
     return;
   }
-  for (unsigned w = 0; w < RUN_WORDS && !lower->failed; w += words) {
+  for (unsigned w = 0; w < LOWER_RUN_WORDS && !lower->failed; w += words) {
     unsigned at[LAYOUT_MAX_DIMS] = {k + w * operand.per, column};
     LowerAddress address = lower_shared_at(lower, &operand.shared, &map, at);
     IrOp *load = lower_emit(lower, OP_LOAD_SHARED, 1, lower_address(lower, address));

@@ -239,6 +239,7 @@ void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *w
                       unsigned k, IrExpr **out);
 void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned k,
                       unsigned column, unsigned pieces, IrExpr **out);
+enum { LOWER_RUN_WORDS = 4 }; /* 16 bytes */
 /* Eight neighbours along k of B, 16 bits each, from (k, column) on in the first of the four lanes of a column, and so
  * many elements further on in each next one: words of two. */
 void lower_fragment_run(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned run,

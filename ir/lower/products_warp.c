@@ -14,12 +14,12 @@ typedef struct Order {
   unsigned lanes; /* k from a lane to the next */
 } Order;
 
-enum { RUN = 8, RUN_WORDS = 4 }; /* elements of 16 bits that are loaded at once where lanes have runs of k */
+enum { RUN = 2 * LOWER_RUN_WORDS }; /* elements that are loaded at once where lanes have runs of k */
 
 /* What has been loaded of a column's run, from k = `from` on. */
 typedef struct Run {
   unsigned from;
-  IrExpr *word[RUN_WORDS];
+  IrExpr *word[LOWER_RUN_WORDS];
 } Run;
 
 typedef struct Warp {

@@ -444,6 +444,16 @@ static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile
   return pairs;
 }
 
+/* Elements at a bit of both halves of a word. f16's fraction has room for two of them, of which the upper ones need no shift. */
+static IrExpr *widen_apart(Lower *lower, IrExpr *word, unsigned bit, NumberType from, NumberType to)
+{
+  bool higher = bit & 4 && to == NUMBER_F16 && from != NUMBER_E2M1;
+  IrExpr *shift = lower_int(lower, (int64_t)(higher ? bit - 4 : bit));
+  IrExpr *pair = lower_value(lower, OP_WIDEN_APART, ir_scalar(NUMBER_B32), "pair", 2, word, shift);
+  if (higher) ir_attribute_set(pair->value->def, ATTR_HIGHER, NULL);
+  return pair;
+}
+
 static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, IrExpr *picked,
                         const unsigned *bits, NumberType from)
 {
@@ -452,8 +462,7 @@ static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, Ir
   tile->packed = true;
   for (unsigned i = 0; i < tile->n / 2; i++) {
     if (bits)
-      tile->pair[i] =
-          lower_value(lower, OP_WIDEN_APART, word, "pair", 2, loaded[i], lower_int(lower, (int64_t)bits[i]));
+      tile->pair[i] = widen_apart(lower, loaded[i], bits[i], from, tile->element);
     else if (picked)
       tile->pair[i] = lower_value(lower, OP_WIDEN_NIBBLES, word, "pair", 2, loaded[i], picked);
     else

@@ -75,9 +75,16 @@ static unsigned most_shared(const Gpu *gpu, const GemmCandidate *candidate)
                                : most;
 }
 
+/* The slot of what is left of a group along k. */
+static unsigned tail_bytes(const Problem *problem, const GemmCandidate *candidate)
+{
+  return gemm_of(problem->op)->groups == GEMM_DEPTHS ? (candidate->bm + candidate->bn) * GEMM_TAIL : 0;
+}
+
 unsigned gemm_room(const Problem *problem, const GemmCandidate *candidate)
 {
-  return most_shared(problem->gpu, candidate) - reserved_shared_bytes(problem->gpu);
+  return most_shared(problem->gpu, candidate) - reserved_shared_bytes(problem->gpu) -
+         tail_bytes(problem, candidate);
 }
 
 unsigned gemm_staging_bytes(const Problem *problem, const GemmCandidate *candidate)

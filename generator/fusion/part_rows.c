@@ -186,6 +186,7 @@ static void add_view(Parting *at, GraphTensor *from, GraphTensor *to, const Grap
 {
   GraphNode *view = fuser_copy_node(at->fuser, for_, from, to);
   view->op = operator_of(ONNX_Reshape);
+  view->attributes = arena_new_array(at->fuser->arena, GraphAttribute, view->op->n_attributes + 1);
   to->producer = view;
   g_ptr_array_insert(at->live, (gint)place, view);
 }

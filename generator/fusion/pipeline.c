@@ -24,6 +24,9 @@ static const FusionRewrite rewrites[] = {
      "nodes that compute the same of the same tensors are one"},
     {"slice_gathers", FUSION_NODES, FUSION_NODES, true, fusion_slice_gathers, NULL,
      "what is gathered by indices that are known and evenly spaced is read where it lies"},
+    {"late_gathers", FUSION_NODES, FUSION_NODES, true, fusion_late_gathers, NULL,
+     "what is computed of tokens' rows that Permute spreads is computed before they are, where that leaves "
+     "less"},
     {"expand_zero_points", FUSION_NODES, FUSION_NODES, false, fusion_expand_zero_points, NULL,
      "products of integers with zero points become a product, sums and steps"},
     {"split_wide", FUSION_NODES, FUSION_NODES, false, fusion_split_wide, NULL,

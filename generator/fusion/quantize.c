@@ -163,9 +163,25 @@ static bool is_reshaped(const GraphTensor *tensor)
   return tensor && tensor->producer && tensor->producer->op->class_ == OPERATOR_VIEW;
 }
 
+/* But where the graph computes it, as a QuantizeLinear of blocks does: then the view is made of what computes it, later. */
+static bool is_given_reshaped(const GraphTensor *tensor)
+{
+  const GraphTensor *source = tensor;
+  while (is_reshaped(source))
+    source = source->producer->inputs[0];
+  return is_reshaped(tensor) && !source->producer;
+}
+
 static bool are_reshaped(const GraphBlocks *blocks)
 {
-  return is_reshaped(blocks->x) || is_reshaped(blocks->scale) || is_reshaped(blocks->zero);
+  return is_given_reshaped(blocks->x) || is_given_reshaped(blocks->scale) || is_reshaped(blocks->zero);
+}
+
+/* The tensor as nodes have it by now. */
+static GraphTensor *at_hand(const Taking *at, GraphTensor *tensor)
+{
+  GraphTensor *now = at->fuser->tensors->pdata[tensor->index];
+  return now ? now : tensor;
 }
 
 /* ---- weights of 8 bits or 4, activations of 16 ---- */
@@ -266,8 +282,10 @@ static bool take_blocks(Taking *at, GraphNode *product)
     return true;
   }
   GraphNode before = *product;
-  set_inputs(at, product, (GraphTensor *[]){blocks[0]->x, blocks[1]->x},
-             (GraphTensor *[]){as_stored(blocks[0]->scale), as_stored(blocks[1]->scale)}, NULL);
+  set_inputs(
+      at, product, (GraphTensor *[]){at_hand(at, blocks[0]->x), at_hand(at, blocks[1]->x)},
+      (GraphTensor *[]){at_hand(at, as_stored(blocks[0]->scale)), at_hand(at, as_stored(blocks[1]->scale))},
+      NULL);
   product->blocks[0] = blocks[0];
   product->blocks[1] = blocks[1];
   const Program *program = fuser_program(at->fuser, product, product->outputs[0]);

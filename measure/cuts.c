@@ -432,11 +432,11 @@ static void replace_list(Graph *graph, GraphNode *node, unsigned input, const in
   set_list(graph, tensor, items, n);
 }
 
-/* Indices along what is cut are those of the places; the node is left out. */
+/* Indices of a list along which is cut are those of the places; the node is left out. Of several dimensions the one that they count is whole. */
 static bool list_places(const Sample *sample, const GraphNode *node)
 {
   GraphTensor *y = node->outputs[0];
-  const Cut *cut = node->op->id == ONNX_IndexAlong ? sample_cut(sample, y, 0) : NULL;
+  const Cut *cut = node->op->id == ONNX_IndexAlong && y->rank == 1 ? sample_cut(sample, y, 0) : NULL;
   if (cut) set_list(sample->graph, y, cut->places, cut->n);
   return cut != NULL;
 }

@@ -1,6 +1,7 @@
 /* What a product and its tiles are, before anything is said of what is legal or what it costs. */
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_straddle.h"
+#include "generator/front/groups.h"
 #include "generator/kernel/steps.h"
 #include "ir/resources.h"
 #include <math.h>
@@ -125,13 +126,23 @@ unsigned gemm_candidate_sms(const Problem *problem)
 
 #define ROWS_OF_OPEN_GROUPS 256 /* where neither they nor their number are known */
 
+/* Rows of all groups, but those of nobody: Permute has one for each choice, and more for groups to begin at multiples. */
+static int64_t rows_of_groups(const Problem *problem)
+{
+  const FusedOperator *op = problem->op;
+  int64_t rows = choose_typical(problem, gemm_of(op)->m);
+  const GraphTensor *choices = op->anchor ? graph_choices(op->anchor) : NULL;
+  if (!choices) return rows;
+  return MIN(rows,
+             MAX(1, choose_typical(problem, choices->shape[0]) * choose_typical(problem, choices->shape[1])));
+}
+
 int64_t gemm_rows_of_group(const Problem *problem)
 {
   const FusedOperator *op = problem->op;
   if (gemm_of(op)->groups == GEMM_DEPTHS) return choose_typical(problem, gemm_of(op)->m);
   const GraphAttribute *expected = op->anchor ? graph_attribute_find(op->anchor, "expected") : NULL;
-  int64_t rows = choose_typical(problem, gemm_of(op)->m),
-          groups = MAX(1, choose_typical(problem, op->dims[0]));
+  int64_t rows = rows_of_groups(problem), groups = MAX(1, choose_typical(problem, op->dims[0]));
   if (expected && expected->integer > 0) return MIN(expected->integer, MAX(1, rows));
   if (!symbolic_is_constant(op->dims[0], NULL)) return MIN(rows, ROWS_OF_OPEN_GROUPS);
   return gemm_of(op)->groups == GEMM_COUNTS ? rows : MAX(1, (rows + groups - 1) / groups);
@@ -163,7 +174,7 @@ static int64_t priced_batches(const Problem *problem, const FusedGemm *gemm, uns
 {
   int64_t batches = MAX(1, choose_typical(problem, problem->op->dims[dim]));
   bool shared = gemm->groups == GEMM_ENDS || gemm->groups == GEMM_INDEX;
-  return shared ? MIN(batches, MAX(1, choose_typical(problem, gemm_of(problem->op)->m))) : batches;
+  return shared ? MIN(batches, MAX(1, rows_of_groups(problem))) : batches;
 }
 
 CostGemm gemm_operator_shape(const Problem *problem, bool swapped)

@@ -9,6 +9,13 @@ GraphGroups graph_groups(const GraphNode *node)
   return !strcmp(kind, "index") ? GROUPS_INDEX : GROUPS_COUNTS;
 }
 
+const GraphTensor *graph_choices(const GraphNode *node)
+{
+  bool ends = node->op->id == ONNX_GroupedMatMul && graph_groups(node) == GROUPS_ENDS;
+  const GraphNode *keys = ends ? node->inputs[2]->producer : NULL;
+  return keys && keys->op->id == ONNX_PlaceKeys ? keys->inputs[0] : NULL;
+}
+
 static int64_t extent(const GraphTensor *tensor, unsigned d)
 {
   int64_t value = 0;

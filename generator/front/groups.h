@@ -10,6 +10,9 @@ typedef enum {
 } GraphGroups;
 
 GraphGroups graph_groups(const GraphNode *grouped);
+/* The choices [tokens, of each] of which Permute tells the ends of groups: each is a row, and there are rows of nobody beside these. NULL:
+ * rows come from elsewhere, or the node is no GroupedMatMul. */
+const GraphTensor *graph_choices(const GraphNode *node);
 /* Of a product whose extents are known: how many terms an element of its result sums, of groups along k on average. */
 double graph_terms(const GraphNode *product);
 /* The GroupedMatMul whose groups the input tells; NULL: none. */

@@ -1,4 +1,5 @@
 #include "generator/fusion/operator_key.h"
+#include "generator/front/groups.h"
 #include "generator/program/family.h"
 #include <string.h>
 
@@ -182,6 +183,8 @@ static void put_anchor(Writer *writer, const GraphNode *anchor)
   put(writer, anchor->op->id);
   put_attributes(writer, anchor->attributes, anchor->op->n_attributes);
   put(writer, anchor->outputs[0] ? (int64_t)anchor->outputs[0]->type : -1);
+  const GraphTensor *choices = graph_choices(anchor); /* what tiles are chosen for */
+  put_expressions(writer, choices ? choices->shape : NULL, choices ? choices->rank : 0);
 }
 
 OperatorKey *operator_key(const FusedOperator *op, const Graph *graph)

@@ -270,7 +270,7 @@ static void place_pending_loads(Stretch *stretch, IrOp *before)
 typedef struct {
   unsigned stores; /* whose chains are in flight together */
   bool ahead;      /* the loads of one such group are in flight while the group in front of it is computed */
-  bool lean;       /* nothing is computed in front of a wait for another kernel that only what is behind it needs */
+  bool lean; /* nothing is computed in front of a wait for another kernel that only what is behind it needs */
 } Groups;
 
 static void reorder(IrRegion *region, Ops ops, Groups groups)

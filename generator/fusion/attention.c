@@ -8,6 +8,8 @@
 #include "generator/fusion/attention.h"
 #include "generator/program/build.h"
 
+#define FEW_QUERIES 64 /* of a tile of keys at most: its bytes are what takes the time */
+
 static bool refuse(AttentionPattern *at, const char *why, const GraphTensor *tensor)
 {
   if (!at->why) at->why = tensor ? arena_printf(at->fuser->arena, "`%s` %s", tensor->name, why) : why;
@@ -279,16 +281,35 @@ static void take_widened(AttentionPattern *at)
   if (wideners[0] && wideners[1] && at->widened) take_narrow(at, keys);
 }
 
+static void widen_first(AttentionPattern *at, const char *why)
+{
+  const GraphNode *const products[] = {at->first, at->second};
+  fuser_note(at->fuser, "keys and values of `%s` are widened first: %s", at->second->outputs[0]->name, why);
+  for (unsigned i = 0; i < G_N_ELEMENTS(products); i++) {
+    GraphNode *widener = widener_of(at, products[i]);
+    if (widener) g_hash_table_remove(at->inside, widener);
+  }
+  at->widened = false;
+}
+
+/* Many queries read each key often: what widens keys and values in the kernel, again for each tile, takes longer than their products. */
+static bool has_many_queries(const AttentionPattern *at)
+{
+  const GraphTensor *scores = at->first->outputs[0];
+  int64_t rows;
+  return !symbolic_is_constant(scores->shape[scores->rank - 2], &rows) || rows > FEW_QUERIES;
+}
+
 /* The group as it is, or without numbers of heads, or what widens its operands, where the family does not take these. */
 static ProgramVerdict judge(AttentionPattern *at, Group **group)
 {
   const GraphTensor *result = at->second->outputs[0];
-  const GraphNode *const products[] = {at->first, at->second};
   ProgramVerdict verdict = fuser_judge(at->fuser, *group, result, false);
   if (!verdict.taken && at->narrow) {
     fuser_note(at->fuser, "`%s` is multiplied in 16 bits: %s", at->narrow->inputs[0]->name, verdict.why);
     g_hash_table_remove(at->inside, at->narrow);
     at->narrow = NULL;
+    if (has_many_queries(at)) widen_first(at, "its queries are many");
     judge_again(at, group, &verdict);
   }
   if (!verdict.taken && at->numbers) {
@@ -296,12 +317,7 @@ static ProgramVerdict judge(AttentionPattern *at, Group **group)
     judge_again(at, group, &verdict);
   }
   if (verdict.taken || !at->widened) return verdict;
-  fuser_note(at->fuser, "keys and values of `%s` are widened first: %s", result->name, verdict.why);
-  for (unsigned i = 0; i < G_N_ELEMENTS(products); i++) {
-    GraphNode *widener = widener_of(at, products[i]);
-    if (widener) g_hash_table_remove(at->inside, widener);
-  }
-  at->widened = false;
+  widen_first(at, verdict.why);
   judge_again(at, group, &verdict);
   return verdict;
 }

@@ -175,34 +175,6 @@ void fuser_add_node(Fuser *fuser, GraphNode *node)
   g_ptr_array_add(fuser->nodes, node);
 }
 
-GraphNode *fuser_parts_node(Fuser *fuser, const GraphNode *anchor, uint32_t axes, GraphTensor *parts)
-{
-  GraphNode *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
-  if (anchor->op->id == ONNX_ReduceMean) node->op = operator_of(ONNX_ReduceSum);
-  node->name = "";
-  node->inputs = arena_new_array(fuser->arena, GraphTensor *, 1);
-  node->outputs = arena_new_array(fuser->arena, GraphTensor *, 1);
-  node->inputs[0] = anchor->inputs[0];
-  node->outputs[0] = parts;
-  node->n_inputs = node->n_outputs = 1;
-  node->axes = axes;
-  node->index = fuser->nodes->len;
-  parts->producer = node;
-  return node;
-}
-
-void fuser_leave_parts(Fuser *fuser, Group *from, Group *rest, const GPtrArray *before, GraphNode *parts)
-{
-  for (unsigned i = 0; i < before->len; i++) {
-    g_ptr_array_remove(rest->nodes, before->pdata[i]);
-    fuser_join(fuser, from, before->pdata[i]);
-  }
-  fuser_add_node(fuser, parts);
-  fuser_join(fuser, from, parts);
-  fuser_sort(from->nodes);
-  rest->anchor->inputs[0] = parts->outputs[0];
-}
-
 bool group_reads(const Group *group, const GraphTensor *tensor)
 {
   for (unsigned i = 0; i < group->nodes->len; i++) {

@@ -173,12 +173,6 @@ void fuser_absorb(Fuser *fuser, Group *group, Group *other);
 void fuser_sort(GPtrArray *nodes);
 /* A further node, which joins a group next. */
 void fuser_add_node(Fuser *fuser, GraphNode *node);
-/* A reduction that two kernels share: of what the row operator `anchor` reduces, a node that leaves parts, of these axes; of a mean
- * sums. It joins no group yet. */
-GraphNode *fuser_parts_node(Fuser *fuser, const GraphNode *anchor, uint32_t axes, GraphTensor *parts);
-/* That node joins `from`, whose kernel has the elements, with `before`, nodes that stand in front of the row operator of `rest`,
- * which reads the parts from now on. */
-void fuser_leave_parts(Fuser *fuser, Group *from, Group *rest, const GPtrArray *before, GraphNode *parts);
 /* Calls `visit` for each group that the group reads from, for each tensor. */
 void fuser_visit_sources(Fuser *fuser, Group *group, void (*visit)(Fuser *, Group *, Group *, void *),
                          void *data);

@@ -4,7 +4,8 @@
  *
  * Parts, not atomics: nobody has to initialise anything, sums too are taken in an order of their own, and the
  * result does not depend on who comes first. They have four bytes for each REDUCED_COLUMNS results, or each
- * REDUCED_ROWS. Whether many parts are reduced by one kernel or in parts again is the row family's (divide_programs).
+ * REDUCED_ROWS. Over all
+ * axes a second row kernel follows, since one block would read all parts.
  *
  * Where who reads R reads Y again and has the same rows, as norms and scales of rows do, one row kernel does all of it and reads Y once: that is
  * left to join_rows.
@@ -13,6 +14,8 @@
  *   Y, P = product with max(|y|) of each part         R = ReduceMax(P, last axis) */
 #include "generator/fusion/private.h"
 #include <string.h>
+
+#define FEW_PARTS 8192 /* which one block reads in a few microseconds */
 
 typedef struct {
   Fuser *fuser;
@@ -157,6 +160,54 @@ static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, unsigned
   return tensor;
 }
 
+/* A reduction like the anchor's, along dimension `dim`; a mean's sum. It joins no group yet. */
+static GraphNode *make_node(Fuser *fuser, const GraphNode *anchor, unsigned dim, GraphTensor *input,
+                            GraphTensor *output)
+{
+  GraphNode *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
+  if (anchor->op->id == ONNX_ReduceMean) node->op = operator_of(ONNX_ReduceSum);
+  node->name = "";
+  node->inputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->outputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->inputs[0] = input;
+  node->outputs[0] = output;
+  node->n_inputs = node->n_outputs = 1;
+  node->axes = 1u << dim;
+  node->index = fuser->nodes->len;
+  output->producer = node;
+  return node;
+}
+
+static void add_node(Fuser *fuser, Group *group, GraphNode *node)
+{
+  g_ptr_array_add(fuser->tensors, node->outputs[0]);
+  fuser_add_node(fuser, node);
+  fuser_join(fuser, group, node);
+}
+
+static bool are_few(const GraphTensor *parts)
+{
+  int64_t extent, all = 1;
+  for (unsigned i = 0; i < parts->rank; i++) {
+    if (!symbolic_is_constant(parts->shape[i], &extent) || extent > FEW_PARTS) return false;
+    all = MIN(all * MAX(1, extent), FEW_PARTS + 1);
+  }
+  return all <= FEW_PARTS;
+}
+
+/* Over all axes a second row kernel follows where the parts are many. */
+static void add_rows(Fuser *fuser, GraphNode *anchor, unsigned last)
+{
+  GraphTensor *parts = anchor->inputs[0];
+  GraphTensor *rows = parts_tensor(fuser, anchor, last, symbolic_constant(fuser->arena, 1));
+  Group *group = arena_new_object(fuser->arena, Group);
+  GraphNode *node = make_node(fuser, anchor, last, parts, rows);
+  *group = (Group){.anchor = node, .nodes = g_ptr_array_new()};
+  g_ptr_array_add(fuser->groups, group);
+  add_node(fuser, group, node);
+  anchor->inputs[0] = rows;
+}
+
 static void divide_reduction(Reduction *reduction)
 {
   Fuser *fuser = reduction->fuser;
@@ -169,7 +220,7 @@ static void divide_reduction(Reduction *reduction)
            width = by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
   const Symbolic *count = symbolic_ceil_div(arena, source->shape[dim], symbolic_constant(arena, width));
   GraphTensor *parts = parts_tensor(fuser, anchor, dim, count);
-  GraphNode *node = fuser_parts_node(fuser, anchor, 1u << dim, parts);
+  GraphNode *node = make_node(fuser, anchor, dim, source, parts);
   if (!fuser_takes_reduction(fuser, reduction->product, reduction->before, node,
                              arena_printf(arena, "%s of `%s`", name, source->name)))
     return;
@@ -177,10 +228,17 @@ static void divide_reduction(Reduction *reduction)
     reduction->row->mean_of = reduced_count(anchor);
     anchor->op = operator_of(ONNX_ReduceSum);
   }
-  g_ptr_array_add(fuser->tensors, parts);
-  fuser_leave_parts(fuser, reduction->product, reduction->row, reduction->before, node);
+  for (unsigned i = 0; i < reduction->before->len; i++) {
+    GraphNode *before = reduction->before->pdata[i];
+    g_ptr_array_remove(reduction->row->nodes, before);
+    fuser_join(fuser, reduction->product, before);
+  }
+  add_node(fuser, reduction->product, node);
+  fuser_sort(reduction->product->nodes);
+  anchor->inputs[0] = parts;
   fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %u %s, a row kernel the rest", name,
              source->name, width, by_rows ? "rows" : "columns");
+  if (!by_rows && (anchor->axes & 1u) && !are_few(parts)) add_rows(fuser, anchor, last);
 }
 
 void fusion_reduce_products(Fuser *fuser)

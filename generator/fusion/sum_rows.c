@@ -109,10 +109,17 @@ static GraphTensor *new_parts(Summing *at)
 static bool take_sum(Summing *at)
 {
   Fuser *fuser = at->fuser;
-  GraphNode *anchor = at->sums->anchor;
+  GraphNode *anchor = at->sums->anchor, *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
   fuser_unindex(fuser); /* a tensor joins, and then the node */
   GraphTensor *parts = new_parts(at), *source = anchor->inputs[0];
-  GraphNode *node = fuser_parts_node(fuser, anchor, anchor->axes, parts);
+  node->name = "";
+  node->inputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->outputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->inputs[0] = source;
+  node->outputs[0] = parts;
+  node->n_inputs = node->n_outputs = 1;
+  node->index = fuser->nodes->len;
+  parts->producer = node;
   fuser_index(fuser);
   bool taken =
       fuser_takes_reduction(fuser, at->rows, at->before, node,
@@ -123,7 +130,15 @@ static bool take_sum(Summing *at)
     fuser_index(fuser);
     return false;
   }
-  fuser_leave_parts(fuser, at->rows, at->sums, at->before, node);
+  for (unsigned i = 0; i < at->before->len; i++) {
+    GraphNode *before = at->before->pdata[i];
+    g_ptr_array_remove(at->sums->nodes, before);
+    fuser_join(fuser, at->rows, before);
+  }
+  fuser_add_node(fuser, node);
+  fuser_join(fuser, at->rows, node);
+  fuser_sort(at->rows->nodes);
+  anchor->inputs[0] = parts;
   anchor->axes = 1;
   fuser_index(fuser);
   fuser_settle_levels(fuser, at->rows);

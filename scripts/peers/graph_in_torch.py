@@ -1,4 +1,6 @@
 """A graph of adlgen (include/adlgen/peer.h says how it is written) as a function of PyTorch."""
+import collections
+
 import torch
 import torch.nn.functional as F
 
@@ -390,30 +392,46 @@ def gradient_of(graph):
     return {**names, "l": where["inputs"][2], "y": result, "outputs": outputs, "attributes": parts["keys"]["attributes"]}
 
 
-def scaled_of(graph):
-    """Operands, their scales, ends of groups and whether the right one lies turned, of a graph that is one product of 8-bit floats with scales; None: it is something else.
-    Scales of blocks have been spread by Reshape and Gather on the way to DequantizeLinear."""
+Product = collections.namedtuple("Product", "a a_scale b b_scale added groups turned attributes")
+
+
+def product_of(graph):
+    """The operands of a graph that is one product, their scales where they are 8-bit numbers with scales (None: without), what is added, the vector of its groups and
+    whether the right operand lies turned; None: the graph is something else. Scales of blocks have been spread by Reshape and Gather on the way to DequantizeLinear."""
     makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}
     products = [entry for entry in graph["nodes"] if entry["op"] in ("MatMul", "Gemm", "GroupedMatMul")]
-    if len(products) != 1:
-        return None
-    turned = bool(products[0]["attributes"].get("transB"))
 
     def origin(name, through):
         while name in makers and makers[name]["op"] in through:
             name = makers[name]["inputs"][0]
         return name
 
+    if len(products) != 1 or [origin(name, ("Cast",)) for name in graph["outputs"]] != products[0]["outputs"][:1]:
+        return None
+    product = products[0]
+    turned = bool(product["attributes"].get("transB"))
     operands = []
-    for name in products[0]["inputs"][:2]:
+    for name in product["inputs"][:2]:
         while name in makers and makers[name]["op"] in ("Transpose", "Reshape"):
             turned ^= makers[name]["op"] == "Transpose"
             name = makers[name]["inputs"][0]
         made = makers.get(name)
-        if made is None or made["op"] != "DequantizeLinear" or len([x for x in made["inputs"] if x]) != 2:
+        if made is None:
+            operands += [name, None]
+            continue
+        if made["op"] != "DequantizeLinear" or len([x for x in made["inputs"] if x]) != 2:
             return None
-        operands.append((origin(made["inputs"][0], ("Reshape",)), origin(made["inputs"][1], ("Reshape", "Gather"))))
-    return operands[0], operands[1], products[0]["inputs"][2] if products[0]["op"] == "GroupedMatMul" else None, turned
+        operands += [origin(made["inputs"][0], ("Reshape",)), origin(made["inputs"][1], ("Reshape", "Gather"))]
+    third, grouped = (product["inputs"] + [None])[2], product["op"] == "GroupedMatMul"
+    return Product(*operands, None if grouped else third or None, third if grouped else None, turned, product["attributes"])
+
+
+def scaled_of(graph):
+    """Operands, their scales, ends of groups and whether the right one lies turned, of a graph that is one product of 8-bit floats with scales; None: it is something else."""
+    found = product_of(graph)
+    if found is None or found.a_scale is None or found.b_scale is None:
+        return None
+    return (found.a, found.a_scale), (found.b, found.b_scale), found.groups, found.turned
 
 
 def scalar(graph, name):

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, products of 8-bit floats with scales, and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, products of 8-bit floats with scales, DeepGEMM, and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,scaled,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,scaled,deepgemm,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
-compiler, CUDA's headers (CUDA_HOME) and PyTorch; FlashAttention-3 (PyPI: fa3-fwd) and Liger are left out where they are not installed."""
+compiler, CUDA's headers (CUDA_HOME) and PyTorch; FlashAttention-3 (PyPI: fa3-fwd), DeepGEMM and Liger are left out where they are not installed."""
 import argparse
 import ctypes
 import json
+import math
 import os
 import subprocess
 import sys
@@ -42,11 +43,12 @@ def say(message, room, text):
 
 class Peer:
     """One table. `variants`: name -> function of (graph as read, compute) that gives what is to be captured; compute is None of a peer that
-    translates nothing."""
+    translates nothing. `rows`: function of (graph as read, tensors) that gives the ranges of the result's rows which are to be right, for peers
+    that write others too."""
 
-    def __init__(self, name, about, variants, takes, translates=True):
+    def __init__(self, name, about, variants, takes, translates=True, rows=None):
         import torch
-        self.torch, self.name, self.variants, self.takes, self.translates = torch, name, variants, takes, translates
+        self.torch, self.name, self.variants, self.takes, self.translates, self.rows = torch, name, variants, takes, translates, rows
         self.states = {}
         self.about = about.encode()
         self.names = [ctypes.c_char_p(variant.encode()) for variant in variants]
@@ -117,7 +119,10 @@ class Peer:
                 if any(result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for x in given.values()):
                     raise graph_in_torch.Unsupported("a view of an input: there is nothing to time")
                 result.reshape(-1).view(torch.uint8).fill_(255)  # so that only a launch makes it right
-                places += [result.data_ptr(), outputs[name], result.numel() * result.element_size()]
+                row = result.shape[-1] * result.element_size() if result.dim() else result.element_size()
+                whole = [(0, result.numel() * result.element_size() // max(row, 1))]
+                for first, past in self.rows(read, given) if self.rows else whole:
+                    places += [result.data_ptr() + first * row, outputs[name] + first * row, (past - first) * row]
             torch.cuda.synchronize()
             state = self.library.graphs_state_new(captured.raw_cuda_graph(), (ctypes.c_uint64 * len(places))(*places),
                                                   len(places) // 3, message, room)
@@ -221,6 +226,73 @@ def scaled_by(fast):
     return build
 
 
+def only_deepgemm(graph):
+    deepgemm(graph, None)
+
+
+def deepgemm(graph, _compute):
+    """DeepGEMM's own products: 8-bit floats with scales of 1x128 and 128x128 (or 1x128 both), and bf16, dense or of groups of rows. The right operand lies turned."""
+    import graph_in_torch
+    found = graph_in_torch.product_of(graph)
+    if not found or not found.turned:
+        raise graph_in_torch.Unsupported("only one product of bf16, or of 8-bit floats with scales, the right one turned")
+    output, kind = graph["tensors"][graph["outputs"][0]], found.attributes.get("groups", "dense")
+    types = {graph["tensors"][name]["type"] for name in (found.a, found.b)}
+    scaled = found.a_scale is not None
+    if types != ({"e4m3"} if scaled else {"bf16"}) or (found.a_scale is None) != (found.b_scale is None):
+        raise graph_in_torch.Unsupported("only e4m3 with scales and bf16")
+    if found.added is not None:
+        raise graph_in_torch.Unsupported("what is added to must be the result itself")
+    if kind == "ends" and found.attributes.get("align", 1) != 128:
+        raise graph_in_torch.Unsupported("groups must begin at multiples of 128 rows")
+    if kind == "ends" and len(graph["tensors"][found.b]["shape"]) != 3:
+        raise graph_in_torch.Unsupported("no groups of the inner extent")
+    if kind == "index" and found.attributes.get("align", 1) % 128:
+        raise graph_in_torch.Unsupported("groups must begin at multiples of 128 rows")
+    scales = graph["tensors"][found.b_scale]["shape"] if scaled else None
+    each_row = scaled and scales[-2] == graph["tensors"][found.b]["shape"][-2]  # of B: 1x128, not 128x128
+
+    def inside(given):
+        import deep_gemm
+        import torch
+        a, b = ((given[x], given[s]) if scaled else given[x] for x, s in ((found.a, found.a_scale), (found.b, found.b_scale)))
+        y = torch.empty(output["shape"], dtype=graph_in_torch.TYPES[output["type"]], device="cuda")
+        name = "fp8_gemm_nt" if scaled else "bf16_gemm_nt"
+        recipe = {"recipe": (1, 1, 128)} if each_row else {}
+        expected = found.attributes.get("expected")
+        if kind == "dense":
+            getattr(deep_gemm, name)(a, b, y, **recipe)
+        elif kind == "counts":
+            groups = getattr(deep_gemm, f"m_grouped_{name}_masked")
+            groups(a, b, y, given[found.groups], expected or output["shape"][1], **recipe)
+        else:
+            ends = kind == "ends"
+            groups = getattr(deep_gemm, f"m_grouped_{name}_contiguous")
+            groups(a, b, y, given[found.groups], use_psum_layout=ends, ensure_zero_padding=bool(found.attributes.get("clear")),
+                   **recipe, **({"expected_m_for_psum_layout": expected} if ends and expected else {}))
+        return [y]
+    return inside
+
+
+def rows_of_groups(graph, given):
+    """Rows of the groups of a product: DeepGEMM's tiles write those behind them too."""
+    import graph_in_torch
+    found, output = graph_in_torch.product_of(graph), graph["tensors"][graph["outputs"][0]]["shape"]
+    kind = found.attributes.get("groups")
+    if kind is None:
+        return [(0, math.prod(output[:-1]))]
+    told = given[found.groups].cpu().tolist()
+    if kind == "counts":
+        return [(g * output[1], g * output[1] + n) for g, n in enumerate(told) if n > 0]
+    if kind == "index":
+        return [(row, row + 1) for row, group in enumerate(told) if group >= 0]
+    align, ranges, end = found.attributes.get("align", 1), [], 0
+    for last in told:
+        ranges.append((-(-end // align) * align, last))
+        end = max(end, last)
+    return [(first, past) for first, past in ranges if past > first]
+
+
 def flash3(splits):
     """FlashAttention-3 (`fa3-fwd`): bf16, or e4m3 where the graph widens it; keys divided into so many parts, 0: as many as it thinks best."""
     def build(_graph, compute):
@@ -302,6 +374,13 @@ def peers_of(names):
             yield Peer(name, about, {"flash": gradient_by("flash"), "cudnn": gradient_by("cudnn")}, only_gradient)
         elif name == "scaled":
             yield Peer(name, about, {"exact": scaled_by(False), "fast": scaled_by(True)}, only_scaled, False)
+        elif name == "deepgemm":
+            try:
+                import deep_gemm
+            except ImportError as missing:
+                print(f"deepgemm is left out: {missing}", file=sys.stderr)
+                continue
+            yield Peer(name, f"DeepGEMM {deep_gemm.__version__}", {"default": deepgemm}, only_deepgemm, False, rows_of_groups)
         elif name == "flash3":
             try:
                 import fa3_fwd_interface  # noqa: F401
@@ -318,7 +397,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients, scaled or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients, scaled, deepgemm or liger")
 
 
 def build(name, folder):

@@ -9,6 +9,7 @@
  * stands where layouts still differ. */
 #include "ir/passes/assign_layouts.h"
 #include "ir/mechanism.h"
+#include "ir/passes/every.h"
 #include <math.h>
 #include <string.h>
 
@@ -92,8 +93,13 @@ static void ends_of(const Graph *graph, const Tie *tie, const Layout *from, cons
     *needed = *given ? to : NULL;
     return;
   }
+  Every every;
   *given = from;
   *needed = tie->to ? to : tie->wanted;
+  if (*needed && every_of(tie->op, &every)) { /* the operand of a `spread` */
+    *needed = layout_every(graph->arena, *needed, every.dim, every.n);
+    return;
+  }
   if (*needed && tie->transposed) *needed = layout_transposed(graph->arena, *needed);
   *needed = *needed ? layout_beside(graph->arena, *needed, source) : NULL;
 }
@@ -233,7 +239,7 @@ static void tie_op(Graph *graph, IrOp *op)
   if (op->code == OP_VAR && op->n_operands) tie_operand(graph, op, 0, op->results[0], NULL);
   const Layout *fragments = g_hash_table_lookup(graph->assignment->fragments, op);
   if (fragments) tie_operand(graph, op, 1, NULL, fragments);
-  if (op->code == OP_CONVERT) tie_operand(graph, op, 0, op->results[0], NULL);
+  if (op->code == OP_CONVERT || op->code == OP_SPREAD) tie_operand(graph, op, 0, op->results[0], NULL);
   for (unsigned i = 0; ir_op_is_elementwise(op->code) && i < op->n_operands; i++)
     tie_operand(graph, op, i, op->results[0], NULL);
 }

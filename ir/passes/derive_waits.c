@@ -663,11 +663,13 @@ bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **
   g_autoptr(GHashTable) filled = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) trailing = g_hash_table_new(NULL, NULL);
   Waits waits = {.module = module, .model = context->gpu->model, .filled = filled, .trailing = trailing};
-  slot_waits(kernel);
+  g_autoptr(GArray) readers = g_array_new(false, false, sizeof(SlotReader));
+  slot_waits(kernel, readers);
   turns_of_products(kernel, context);
   visit_regions(&waits, kernel->body);
   for (IrOp *op = kernel->body->first; op; op = op->next)
     if (op->code == OP_ROLE) drain_copies(&waits, op);
+  slot_fence_releases(readers);
   drain_rings(&waits, kernel);
   return true;
 }

@@ -172,36 +172,6 @@ static bool is_filled_by_engine(const IrFunction *kernel, const IrExpr *access)
   return ir_slot_of(kernel, access, &ring) && ir_attribute(ring, ATTR_FULL_BYTES);
 }
 
-static void note_load(IrOp *op, void *data)
-{
-  bool filled = false;
-  for (unsigned i = 0; loads_slots(op) && i < op->n_operands; i++)
-    filled |= is_filled_by_engine(op->parent->function, op->operands[i]);
-  if (filled) g_ptr_array_add(data, op);
-}
-
-/* Is the slot that a load reads loaded from again, by a product or behind one, before it is let go? */
-static bool is_loaded_again(const Reading *reading, const IrOp *load, const IrOp *next)
-{
-  if (load->next == next) return true;
-  if (load->parent != next->parent || (load->code != OP_MMA && next->code != OP_MMA)) return false;
-  const IrOp *op = load->next;
-  while (op && op != next && !ir_steps_cursor(op, reading->reader->value))
-    op = op->next;
-  return op == next && reads_slot(next, reading->reader->value);
-}
-
-static void fence_loads(const Reading *reading)
-{
-  g_autoptr(GPtrArray) loads = g_ptr_array_new();
-  ir_region_visit(reading->role, note_load, loads);
-  for (unsigned i = 0; i < loads->len; i++) {
-    IrOp *load = loads->pdata[i];
-    bool goes_on = i + 1 < loads->len && is_loaded_again(reading, load, loads->pdata[i + 1]);
-    if (!goes_on && reads_slot(load, reading->reader->value)) fence_behind(load);
-  }
-}
-
 void slot_fence_operands(IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
@@ -222,7 +192,6 @@ static void sign(const Reading *reading)
 {
   Uses all = {.cursor = reading->reader->value};
   ir_region_visit(reading->role, note_use, &all);
-  fence_loads(reading);
   await_slots(reading, reading->role);
   free_slots(reading, reading->role, &all);
 }
@@ -270,7 +239,7 @@ static const Cursor *only_cursor(const Ring *ring, bool reads)
   return only;
 }
 
-static void sign_ring(IrFunction *kernel, IrRegion *role, const IrOp *channel)
+static void sign_ring(IrFunction *kernel, IrRegion *role, const IrOp *channel, GArray *readers)
 {
   IrModule *module = kernel->module;
   g_autoptr(GArray) cursors = g_array_new(false, false, sizeof(Cursor));
@@ -287,12 +256,59 @@ static void sign_ring(IrFunction *kernel, IrRegion *role, const IrOp *channel)
                      .reader = ir_value(module, reader->declared->results[0])};
   reading.free = free ? ir_value(module, free->declared->results[0]) : reading.reader;
   sign(&reading);
+  SlotReader signed_here = {role, channel};
+  g_array_append_val(readers, signed_here);
 }
 
-void slot_waits(IrFunction *kernel)
+void slot_waits(IrFunction *kernel, GArray *readers)
 {
   for (IrOp *role = kernel->body->first; role; role = role->next)
     for (const IrOp *ring = kernel->body->first; role->code == OP_ROLE && ring; ring = ring->next)
       if (ring->code == OP_CHANNEL && ir_attribute(ring, ATTR_EMPTY_ARRIVALS))
-        sign_ring(kernel, role->regions[0], ring);
+        sign_ring(kernel, role->regions[0], ring, readers);
+}
+
+/* ---- Fences of what threads have loaded ---- */
+
+typedef struct {
+  const SlotReader *reader;
+  bool loads;
+} Loaded;
+
+static void note_loaded(IrOp *op, void *data)
+{
+  Loaded *loaded = data;
+  const IrFunction *kernel = op->parent->function;
+  for (unsigned i = 0; loads_slots(op) && i < op->n_operands; i++) {
+    IrOp *ring = NULL;
+    bool reads = ir_slot_of(kernel, op->operands[i], &ring) && ring == loaded->reader->ring;
+    loaded->loads |= reads && is_filled_by_engine(kernel, op->operands[i]);
+  }
+}
+
+static bool names_empty(const IrExpr *barrier)
+{
+  while (barrier->kind == EXPR_INDEX)
+    barrier = barrier->items[0];
+  return barrier->kind == EXPR_FIELD && g_str_equal(barrier->name, "empty");
+}
+
+static void fence_release(IrOp *op, void *data)
+{
+  const SlotReader *reader = data;
+  if (op->code != OP_ARRIVE || !names_empty(op->operands[0]) || !is_barrier_of(op->operands[0], reader->ring))
+    return;
+  IrOp *first = op->previous && op->previous->code == OP_SYNC_WARP ? op->previous : op;
+  IrBuilder before = ir_builder_before(first);
+  before.mark = op->mark;
+  ir_emit(&before, OP_FENCE, 1, ir_name(op->parent->function->module, "async_shared"));
+}
+
+void slot_fence_releases(const GArray *readers)
+{
+  for (unsigned i = 0; i < readers->len; i++) {
+    Loaded loaded = {&g_array_index(readers, SlotReader, i), false};
+    ir_region_visit(loaded.reader->role, note_loaded, &loaded);
+    if (loaded.loads) ir_region_visit(loaded.reader->role, fence_release, (void *)loaded.reader);
+  }
 }

@@ -366,8 +366,9 @@ static void declare_release(const Split *split, const IrOp *text, IrOp *channel)
   ir_attribute_set(channel, ATTR_PEER, ir_name(module, "all"));
   if (cluster_in_two_dimensions(&split->cluster))
     ir_attribute_set(channel, ATTR_CLUSTER_N, ir_int(module, split->cluster.across));
-  /* products have read the slot and nobody has written it */
-  if (!threads_load(split, text)) ir_attribute_set(channel, ATTR_RELAXED, NULL);
+  /* Copies fill the slot, nobody else writes it; what threads have loaded of it has arrived at the fence that stands between their loads and
+   * the next copy. A release over the cluster would wait for all that is in flight, of other loads too: a step of 600 clocks takes 1200. */
+  ir_attribute_set(channel, ATTR_RELAXED, NULL);
 }
 
 /* Arrivals that free a slot. */

@@ -194,7 +194,8 @@ static double promotion(const CostModel *model, const CostTile *tile)
   double rows = (double)tile->bm / groups, sums = rows / WARPGROUP_ROWS * tile->bn / beside / 2;
   groups = MAX(groups, beside);
   double overlapped = sums <= model->overlapped_sums ? 1.0 / model->overlapped_steps : 1;
-  return (model->promote + sums) * (groups > 1 ? 1 - model->promote_hidden : 1) * overlapped;
+  return (model->promote * MAX(1, tile->parts_m) + sums) * (groups > 1 ? 1 - model->promote_hidden : 1) *
+         overlapped;
 }
 
 /* Clocks of a tile's end: the last one's, and what of the others the next tile's products do not hide. */
@@ -408,7 +409,7 @@ static void cost_step(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
   double rate = copy_rate(gpu, gemm, tile, cost->waves, busy);
   cost->tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
-  if (tile->promote) cost->tensor += promotion(model, tile);
+  if (tile->promote) cost->tensor += promotion(model, tile) + (tile->two_scales ? model->two_scales : 0);
   cost->tensor = fmax(cost->tensor + widening(model, gemm, tile), widening_busy(model, gemm, tile, 1));
   if (tile->through_registers)
     cost->tensor += model->load_a * (tile->bm > WARPGROUP_ROWS ? 1 - model->load_a_hidden : 1);

@@ -173,8 +173,11 @@ unsigned gemm_least_sums(const Problem *problem, const GemmCandidate *candidate)
 {
   unsigned consumers = gemm_consumer_warpgroups(candidate), beside = MAX(1, candidate->warpgroups_n);
   unsigned rows = candidate->pingpong > 1 ? candidate->bm : candidate->bm * beside / consumers;
-  unsigned accumulators = (candidate->swapped ? gemm_products(problem) : 1) * (candidate->promote ? 2 : 1);
-  return accumulators * (rows / WARPGROUP_ROWS) * (candidate->bn / beside) / 2;
+  unsigned accumulators = candidate->swapped ? gemm_products(problem) : 1,
+           sums = (rows / WARPGROUP_ROWS) * (candidate->bn / beside) / 2;
+  unsigned apart =
+      candidate->promote ? sums / MAX(1, candidate->parts_m) : 0; /* a step's, of a part of the rows */
+  return accumulators * (sums + apart);
 }
 
 unsigned gemm_most_registers(const Gpu *gpu, const GemmCandidate *candidate)

@@ -349,6 +349,15 @@ static bool pair_legal(const GemmCandidate *candidate)
   return gemm_candidate_is_thin(candidate) && (!candidate->warpgroups || candidate->bm == SWAPPED_ROWS);
 }
 
+bool gemm_scales_fit(const FusedGemm *gemm, const GemmCandidate *candidate)
+{
+  int64_t share = gemm->scaled ? gemm->b_width : 1;
+  if (share <= 1 || share % candidate->bn == 0) return true;
+  int64_t both = share | candidate->bn,
+          chunk = both & -both; /* tiles begin at multiples of it within a block */
+  return chunk >= 16 && candidate->bn <= share + chunk;
+}
+
 bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
@@ -357,8 +366,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (candidate->space && !candidate_has(&candidate->of, problem)) return false;
   if (gemm_has_several(gemm_of(problem->op)) && !pair_legal(candidate)) return false;
   if (gemm_of(problem->op)->narrow && !candidate->swapped) return false; /* weights are the left operand */
-  int64_t share = gemm_of(problem->op)->scaled ? gemm_of(problem->op)->b_width : 1;
-  if (share > 1 && share % candidate->bn) return false; /* a tile's columns have one scale */
+  if (!gemm_scales_fit(gemm_of(problem->op), candidate)) return false;
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
   if (candidate->warpgroups)
     return warpgroup_tile_legal(problem, candidate) && split_legal(problem, candidate);

@@ -62,6 +62,8 @@ static Priced priced_shape(const Problem *problem, const GemmCandidate *candidat
                             .widens = gemm->narrow,
                             .widens_across = gemm->narrow && gemm->a_m_major,
                             .promote = candidate->promote,
+                            .two_scales = gemm->scaled && gemm->b_width > 1 && gemm->b_width % candidate->bn,
+                            .parts_m = candidate->parts_m,
                             .warpgroups_n = candidate->warpgroups_n,
                             .exchanged = candidate->swapped,
                             .clips_rows = clips(candidate, gemm->a_m_major, candidate->cluster_n),

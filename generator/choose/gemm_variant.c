@@ -403,22 +403,23 @@ static bool keep_groups(Chooser *chooser, const GemmCandidate *tile)
   const Problem *problem = chooser->problem;
   const FusedGemm *gemm = gemm_of(problem->op);
   const GraphNode *node = problem->op->anchor ? problem->op->anchor : problem->op->nodes[0];
-  if (gemm->groups != GEMM_INDEX || gemm->align % tile->bm == 0) return true;
+  unsigned rows = tile->swapped ? tile->bn : tile->bm;
+  if (gemm->groups != GEMM_INDEX || gemm->align % rows == 0) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "groups", "bm that divides `align`",
-            "bm %u: groups that begin at multiples of %d rows would share a tile", tile->bm,
-            (int)gemm->align);
+            "%s %u: groups that begin at multiples of %d rows would share a tile", tile->swapped ? "bn" : "bm",
+            rows, (int)gemm->align);
   return false;
 }
 
-/* A tile's columns have one scale of B along a step of k, where columns share such. */
+/* Columns that share a scale of B along a step of k: a tile has one such, or two (gemm_scales_fit). */
 static bool keep_scales(Chooser *chooser, const GemmCandidate *tile)
 {
   const FusedOperator *op = chooser->problem->op;
   const FusedGemm *gemm = gemm_of(op);
   const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
-  if (!gemm->scaled || gemm->b_width <= 1 || gemm->b_width % tile->bn == 0) return true;
+  if (gemm_scales_fit(gemm, tile)) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "scales", "bn that divides the block",
-            "bn %u: columns of the right operand share a scale, %d each, and a tile would have several",
+            "bn %u: columns of the right operand share a scale, %d each, and a tile would have more than two",
             tile->bn, (int)gemm->b_width);
   return false;
 }

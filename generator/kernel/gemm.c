@@ -583,6 +583,7 @@ bool kernel_write_gemm(KernelBuild *build)
   if (shares_columns(build->choice)) columns /= MAX(1, choice_int(build->choice, "reducers", 1));
   int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
   if (gemm->groups) groups_schedule(build, bm, bn);
+  bm /= MAX(1, choice_int(build->choice, "parts_m", 1));
   columns = part_calls(build, bm, bn, swapped ? columns : columns / gemm->products);
   return write_epilogue(build, bm, columns);
 }

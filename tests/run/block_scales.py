@@ -143,7 +143,8 @@ def check_special(adlgen, folder):
 MUTANTS = [
     ("the last partial block takes the scale before its own, of A", "%k / $a_depth", "min(%k / $a_depth, K / $a_depth - 1)", (1, 128), (False, True)),
     ("the last partial block takes the scale before its own, of B", "%k / $b_depth", "min(%k / $b_depth, K / $b_depth - 1)", (1, 128), (False, True)),
-    ("scales of the neighbouring row", ": %m * $bm, %k / $a_depth", ": %m * $bm + 1, %k / $a_depth", (1, 128), (False, True)),
+    ("scales of the neighbouring row", ": %m * $bm, %k / $a_depth", ": %m * $bm + 1, %k / $a_depth", (1, 128), (True,)),
+    ("scales of the neighbouring row, loaded", ": %m * $bm) + %i", ": %m * $bm + 1) + %i", (1, 128), (False,)),
     ("scale of the neighbouring columns", "%n * $bn / $b_width]", "%n * $bn / $b_width + 1]", (128,), (False, True)),
     ("scale of the neighbouring column", "/ $b_depth, %n * $bn]", "/ $b_depth, %n * $bn + 1]", (1,), (False, True)),
     ("scales of A left out", "mul %sa, %sb", "mul 1.0, %sb", (128,), (False,))]
@@ -174,6 +175,41 @@ def check_mutants(adlgen, folder):
     return failures
 
 
+# Tiles with columns of two blocks of B, and of rows in parts: settings, and what is wrong of them, as above.
+TILES = [
+    (("bm=128", "bn=192"), ("the first block's scale for both", "select %is_first, %sb_first, %sb_next", "select %is_first, %sb_first, %sb_first")),
+    (("bm=64", "bn=160"), ("the next block begins a chunk later", "% $b_width) / $chunk", "% $b_width) / $chunk + 1")),
+    (("bm=128", "bn=144"), None),
+    (("bm=128", "bn=192", "cluster_m=2"), None),
+    (("bm=256", "bn=128", "parts_m=2", "cluster_n=2"), ("scales of the first part for both", "get @rows.sa[%i * ($bm / $parts_m) .. (%i + 1) * ($bm / $parts_m)", "get @rows.sa[0 .. $bm / $parts_m")),
+    (("bm=256", "bn=128", "parts_m=2"), ("the first part's rows for both", "call $epilogue(%acc[%i], %g, %m * $bm +", "call $epilogue(%acc[0], %g, %m * $bm +"))]
+
+
+def aligned(description):
+    for entry in description["inputs"].values():
+        entry["align"] = 16
+    return description
+
+
+def check_tiles(adlgen, folder):
+    failures = []
+    text = (ROOT / "templates" / "gemm_blocks.ir").read_text()
+    (folder / "data" / "templates").mkdir(parents=True)
+    for settings, mutant in TILES:
+        for rows, columns, depth in ((300, 600, 384), (129, 193, 128), (65, 130, 256)):
+            for turned in (False, True):
+                if mutant and rows > 256:
+                    changed = text.replace(mutant[1], mutant[2])
+                    (folder / "data" / "templates" / "gemm_blocks.ir").write_text(changed)
+                    done = run(adlgen, folder, aligned(graph(rows, columns, depth, 128, turned)), check=True, templates=folder / "data", forced=settings)
+                    if changed == text or (done.returncode != 5 and (turned or "@rows" not in mutant[1])):
+                        failures.append(f"{settings}, turned {turned}: {mutant[0]}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+                done = run(adlgen, folder, aligned(graph(rows, columns, depth, 128, turned)), check=True, forced=settings)
+                if done.returncode and "cluster" not in done.stderr:
+                    failures.append(f"{rows} x {columns} x {depth}, {settings}, turned {turned}: exit {done.returncode}: {done.stdout}{done.stderr}")
+    return failures
+
+
 def main():
     adlgen = sys.argv[1]
     draws = random.Random(1)
@@ -181,6 +217,7 @@ def main():
     for name, check in (("normal", lambda folder: check_exactness(adlgen, folder, "normal", lambda: draws.gauss(0, 1))),
                         ("uniform", lambda folder: check_exactness(adlgen, folder, "uniform", draws.random)),
                         ("special", lambda folder: check_special(adlgen, folder)),
+                        ("tiles", lambda folder: check_tiles(adlgen, folder)),
                         ("mutants", lambda folder: check_mutants(adlgen, folder))):
         with tempfile.TemporaryDirectory(prefix=f"adlgen-{name}-") as folder:
             failures += check(pathlib.Path(folder))

@@ -406,8 +406,8 @@ static bool keep_groups(Chooser *chooser, const GemmCandidate *tile)
   unsigned rows = tile->swapped ? tile->bn : tile->bm;
   if (gemm->groups != GEMM_INDEX || gemm->align % rows == 0) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "groups", "bm that divides `align`",
-            "%s %u: groups that begin at multiples of %d rows would share a tile", tile->swapped ? "bn" : "bm",
-            rows, (int)gemm->align);
+            "%s %u: groups that begin at multiples of %d rows would share a tile",
+            tile->swapped ? "bn" : "bm", rows, (int)gemm->align);
   return false;
 }
 

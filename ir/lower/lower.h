@@ -255,7 +255,8 @@ bool lower_is_crossed(NumberType element, const Layout *layout);
 LowerTile *lower_crossed(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
 /* Tiles in layout_turned by matrices, from a tile that lies the other way round and to one of layout_shared_paired; NULL, false: no
  * such mechanism or tile. */
-LowerTile *lower_get_turned(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
+LowerTile *lower_get_turned(Lower *lower, NumberType element, const Layout *layout,
+                            const LowerShared *shared);
 bool lower_put_turned(Lower *lower, LowerTile *tile, const LowerShared *shared);
 
 /* Is the op's mechanism one that the lanes of a warp issue together: matrices, shuffles? */

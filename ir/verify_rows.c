@@ -56,8 +56,21 @@ static int row_dim(const IrExpr *row, const IrType *type)
   return -1;
 }
 
+/* Passes over a row put each phase's tiles by where it is: none of them says where a store goes. */
+static void check_place(Verifier *verifier, const IrOp *op, const IrExpr *row)
+{
+  const IrExpr *access = op->code == OP_STORE ? op->operands[0] : NULL;
+  for (unsigned i = 1; access && access->kind == EXPR_INDEX && i < access->n; i++) {
+    const IrExpr *at = access->items[i];
+    if (at->kind == EXPR_VALUE && row_dim(row, &at->value->type) >= 0)
+      verify_fault(verifier, &op->mark, "row", "a number, or a tile of one element",
+                   "`%%%s`, a tile of the row, says where a store of it goes", at->value->name);
+  }
+}
+
 static void check_op(Verifier *verifier, const IrOp *op, const IrExpr *row)
 {
+  check_place(verifier, op, row);
   for (unsigned i = 0; i < op->n_results; i++) {
     const IrType *type = &op->results[i]->type;
     int dim = row_dim(row, type);

@@ -30,6 +30,9 @@ typedef struct GemmCandidate {
       most_stages; /* that the passes leave it (gemm_settle); 0: nobody asked them, or it has as many as fit */
 } GemmCandidate;
 
+_Static_assert(sizeof(Candidate) >= offsetof(GemmCandidate, extra) + sizeof((GemmCandidate){0}.extra),
+               "a candidate has slots for all axes of products and GEMM_EXTRAS more (SPACE_SLOTS)");
+
 typedef struct PricedCandidate {
   GemmCandidate candidate;
   CostReport cost;

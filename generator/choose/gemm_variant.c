@@ -417,6 +417,12 @@ static bool keep_scales(Chooser *chooser, const GemmCandidate *tile)
   const FusedOperator *op = chooser->problem->op;
   const FusedGemm *gemm = gemm_of(op);
   const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
+  int64_t rows;
+  if (tile->parts_m > 1 && symbolic_is_constant(gemm->m, &rows) && rows <= tile->bm / tile->parts_m) {
+    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "parts", "parts_m 1",
+              "parts_m %u: %d rows are no more than one part has", tile->parts_m, (int)rows);
+    return false;
+  }
   if (gemm_scales_fit(gemm, tile)) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "scales", "bn that divides the block",
             "bn %u: columns of the right operand share a scale, %d each, and a tile would have more than two",

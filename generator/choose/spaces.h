@@ -21,7 +21,7 @@ typedef struct Axis { /* what choosing knows of a parameter, beside what templat
     .tried = tried_facts                                                                                     \
   }
 
-#define SPACE_SLOTS 26 /* parameters of a candidate */
+#define SPACE_SLOTS 32 /* parameters of a candidate */
 
 struct Problem;
 

@@ -188,29 +188,32 @@ static bool check(Lower *lower, const LowerProduct *product)
 }
 
 /* Columns of one instruction: all of the sum's, or as large a part of them as the assembler has registers for: those that a thread has at
- * entry, whatever its role gets later. */
-static unsigned columns_of(const Lower *lower, const LowerProduct *product)
+ * entry, whatever its role gets later. Of an operand whose columns lie side by side a part is whole rows of the swizzle. */
+static unsigned columns_of(const Lower *lower, const LowerProduct *product, const Operand *b)
 {
   const IrExpr *launch = ir_launch_get(lower->kernel, ATTR_ENTRY_REGISTERS);
   int64_t entry = lower->context->gpu->registers_per_thread;
-  unsigned columns = product->n, threads = WARPGROUP_WARPS * WARP_LANES;
+  unsigned threads = WARPGROUP_WARPS * WARP_LANES,
+           whole = b->mn_major ? number_elements(product->b_type, b->swizzle) : 16;
   if (launch) ir_expr_is_int(launch, &entry);
-  while (columns * WARPGROUP_ROWS / threads >= entry && columns % 16 == 0)
-    columns /= 2;
-  return columns;
+  for (unsigned columns = product->n; columns >= whole; columns -= 8)
+    if (product->n % columns == 0 && (columns == product->n || columns % whole == 0) &&
+        columns * WARPGROUP_ROWS / threads < entry)
+      return columns;
+  return product->n;
 }
 
 void lower_mma_group(Lower *lower, const LowerProduct *product)
 {
   Operand a = {0}, b;
-  unsigned rows, k_step = number_elements(product->a_type, 32), columns = columns_of(lower, product);
+  unsigned rows, k_step = number_elements(product->a_type, 32);
   if (!check(lower, product) || !describe(lower, &b, &product->b, 0, product->b_type)) return;
   if (product->a_shared) {
     if (!describe(lower, &a, &product->a, 1, product->a_type)) return;
     a.base = descriptor(lower, &a, warpgroup_rows(lower, product, &a));
   }
   b.base = descriptor(lower, &b, NULL);
-  unsigned *row = lower_acc_offsets(lower, product, 0, 64, &rows);
+  unsigned *row = lower_acc_offsets(lower, product, 0, 64, &rows), columns = columns_of(lower, product, &b);
   IrExpr *keep = keep_condition(lower, product);
   for (unsigned k = 0; k < product->k && !lower->failed; k += k_step)
     for (unsigned i = 0; i < rows * (product->n / columns) && !lower->failed; i++) {

@@ -96,7 +96,7 @@ static void ends_of(const Graph *graph, const Tie *tie, const Layout *from, cons
   Every every;
   *given = from;
   *needed = tie->to ? to : tie->wanted;
-  if (*needed && every_of(tie->op, &every)) { /* the operand of a `spread` */
+  if (*needed && tie->op->code == OP_SPREAD && every_of(tie->op, &every)) {
     *needed = layout_every(graph->arena, *needed, every.dim, every.n);
     return;
   }

@@ -128,7 +128,7 @@ static void await_slots(const Reading *reading, IrRegion *region)
   }
 }
 
-/* `loaded`: threads have, and no product of whole warps stands behind the loads. */
+/* `loaded`: threads have. */
 static void free_slot(const Reading *reading, IrOp *step, bool loaded)
 {
   const IrOp *ring = reading->ring;
@@ -152,7 +152,7 @@ static void free_slots(const Reading *reading, IrRegion *region, const Uses *all
       free_slots(reading, op->regions[i], all);
     if (!ir_steps_cursor(op, reading->free->value)) continue;
     const Uses *here = uses.loads || uses.multiplies ? &uses : all;
-    free_slot(reading, op, here->loads && !here->multiplies);
+    free_slot(reading, op, here->loads);
     uses.loads = uses.multiplies = false;
   }
 }

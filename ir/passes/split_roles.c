@@ -366,8 +366,9 @@ static void declare_release(const Split *split, const IrOp *text, IrOp *channel)
   ir_attribute_set(channel, ATTR_PEER, ir_name(module, "all"));
   if (cluster_in_two_dimensions(&split->cluster))
     ir_attribute_set(channel, ATTR_CLUSTER_N, ir_int(module, split->cluster.across));
-  /* Copies fill the slot, nobody else writes it; what threads have loaded of it has arrived at the fence that stands between their loads and
-   * the next copy. A release over the cluster would wait for all that is in flight, of other loads too: a step of 600 clocks takes 1200. */
+  /* Where copies alone fill the slot, what threads have loaded of it has arrived at the fence that stands between their loads and the next
+   * copy. A release over the cluster would wait for all that is in flight, of other loads too: a step of 600 clocks takes 1200. */
+  if (threads_load(split, text) && role_has_values(split, text)) return;
   ir_attribute_set(channel, ATTR_RELAXED, NULL);
 }
 
@@ -518,7 +519,7 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster.blocks));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
     sms = resident_clusters(split->context->gpu, (unsigned)split->cluster.blocks, sms) *
-          (unsigned)split->cluster.blocks * least_blocks(split);
+          (unsigned)split->cluster.blocks * (split->context->sm_budget ? 1 : least_blocks(split));
     if (tiles_are_streamed(op)) /* a tile has few parts: adding them up takes time */
       blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM_K));
     if (scheduled) /* how many tiles there are is known on the device only */

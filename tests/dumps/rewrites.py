@@ -39,6 +39,16 @@ GRAPHS = {
                               "to": {"type": "s64", "shape": [3], "data": [9, 2, 4]}},
                 "nodes": [node("MatMul", "x a", "p"), node("MatMul", "x b", "q"), node("Reshape", "p to", "p1"),
                           node("Reshape", "q to", "q1"), node("Relu", "p1", "y"), node("Relu", "q1", "z")], "outputs": ["y", "z"]},
+    # rows of tokens that are gathered for their experts and quantised
+    "late": {"inputs": {"x": tensor("bf16", 33, 256), "l": tensor("f32", 33, 5)},
+             "constants": {"blocks": {"type": "s64", "shape": [3], "data": [0, 2, 128]}, "last": {"type": "s64", "shape": [1], "data": [2]},
+                           "least": {"type": "f32", "shape": [], "data": 0.0001}, "largest": {"type": "f32", "shape": [], "data": 448}},
+             "nodes": [{**node("Route", "l", "e t", k=3, normalize=1), "domain": "adlgen"},
+                       {**node("Permute", "e", "ends source place", experts=5, align=4), "domain": "adlgen"},
+                       node("Gather", "x source", "r", axis=0), node("Reshape", "r blocks", "rb"), node("Abs", "rb", "ra"),
+                       node("Cast", "ra", "rf", to="f32"), node("ReduceMax", "rf last", "rm", keepdims=0), node("Max", "rm least", "rl"),
+                       node("Div", "rl largest", "sr"), node("QuantizeLinear", "r sr", "qr", axis=1, block_size=128, output_dtype="e4m3")],
+             "outputs": ["ends", "place", "t", "qr", "sr"]},
     # two operators that gather the same angles
     "equal": {"inputs": {"x": tensor("bf16", 1, 5, 32), "y": tensor("bf16", 1, 5, 32), "c": tensor("bf16", 9, 8), "s": tensor("bf16", 9, 8),
                          "p": tensor("s64", 1, 5)},

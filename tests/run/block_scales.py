@@ -196,7 +196,7 @@ def check_tiles(adlgen, folder):
     text = (ROOT / "templates" / "gemm_blocks.ir").read_text()
     (folder / "data" / "templates").mkdir(parents=True)
     for settings, mutant in TILES:
-        for rows, columns, depth in ((300, 600, 384), (129, 193, 128), (65, 130, 256)):
+        for rows, columns, depth in ((300, 600, 384), (129, 193, 128), (140, 130, 256)):
             for turned in (False, True):
                 if mutant and rows > 256:
                     changed = text.replace(mutant[1], mutant[2])

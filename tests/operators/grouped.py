@@ -249,7 +249,7 @@ FAULTS = [
     ("groups.ir", "max(%begin, %end), 0", "%end + 1, 0", 1, OWN),
     ("groups.ir", "set %end <- max(%end, min(%given, %depth))", "set %end <- min(%given, %depth)", 1, depths([100, 50, 150, 300], 72, 136, 328)),
     ("gemm_blocks.ir", "SB[%g, %k / $b_depth, %n * $bn / $b_width]", "SB[%g, %k / $b_depth + 1, %n * $bn / $b_width]", 6, scaled_depths([127, 128, 128, 387], 40, 128, 388, width=128)),
-    ("gemm_blocks.ir", "SA[%g, %m * $bm, %k / $a_depth]", "SA[%g, %m * $bm, max(%k / $a_depth - 1, 0)]", 1, scaled_depths([0, 1, 257, 511], 72, 136, 520)),
+    ("gemm_blocks.ir", "+ %i * ($bm / $parts_m), %k / $a_depth]", "+ %i * ($bm / $parts_m), max(%k / $a_depth - 1, 0)]", 6, scaled_depths([0, 1, 257, 511], 72, 136, 520)),
 ]
 
 

@@ -142,7 +142,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("adlgen")
     parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000 if os.environ.get("ADLGEN_TEST_FULL") else 30)
+    parser.add_argument("--count", type=int, default=1000 if os.environ.get("ADLGEN_TEST_FULL") else 20)
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
     tried = failed = 0

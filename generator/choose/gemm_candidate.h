@@ -65,7 +65,7 @@ bool gemm_warpgroups_possible(const Problem *problem);
 bool gemm_warp_possible(const Problem *problem);
 /* Products of 8-bit floats whose sums are to be kept in f32, by the graph or the options. */
 bool gemm_sums_exactly(const Problem *problem);
-/* Have a tile's columns one scale of B along a step of k, or, of warpgroup MMAs, those of two blocks of B, whole chunks of 16 columns of each
+/* Have a tile's columns one scale of B along a step of k, or those of two blocks of B, whole chunks of 16 columns of each
  * (templates/gemm_blocks.ir)? */
 bool gemm_scales_fit(const FusedGemm *gemm, const GemmCandidate *candidate);
 /* Is each step's sum added by ordinary instructions (GemmCandidate.promote)? */

@@ -13,7 +13,7 @@
 #define WORD_BITS     32 /* of a register */
 #define NARROWEST     4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
 #define RUN_SECTORS   4  /* of a line, of which neighbouring rows' elements fill one at least */
-#define SUMMING_LEAST 16 /* elements of a thread, whose ring has no more slots than a warp takes in turn */
+#define SUMMING_LEAST 16 /* elements of a thread: rings of one warp with fewer were refused as races */
 #define SUMMING_IDLE  4  /* the part of a row that a gradient's threads may have beyond its end */
 #define SUMMING_KEPT  2  /* values of an element that stay in a gradient of a norm at least */
 

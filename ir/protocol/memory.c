@@ -158,6 +158,22 @@ static bool check_proxy(Machine *m, const Agent *agent, const Step *step, const 
   return false;
 }
 
+/* Nor does a copy of TMA's wait for what threads have loaded, however they tell that a slot is free: the reader's fence does. */
+static bool check_refill(Machine *m, const Agent *agent, const Step *step, const Region *region,
+                         const Record *record, How how)
+{
+  bool copies = how == HOW_TENSOR && step->op->code != OP_PUT; /* threads write that themselves */
+  if (!copies || record->kind != ACCESS_READ || record->how != HOW_THREADS) return true;
+  if (record->fenced && agent->clock[record->agent] >= record->fenced) return true;
+  g_autofree char *mine = agent_name(m, agent);
+  machine_fault(m, agent, step, "missing-fence",
+                "the readers need `fence async_shared` behind their loads, in front of the arrival",
+                "%s lets TMA overwrite %s[%u], of which threads loaded without a fence behind it", mine,
+                region->tile->name, region->slot);
+  note_other(m, agent, record);
+  return false;
+}
+
 static bool check_records(Machine *m, Agent *agent, const Step *step, const Region *region, AccessKind kind,
                           How how, unsigned place, bool alias)
 {
@@ -170,7 +186,9 @@ static bool check_records(Machine *m, Agent *agent, const Step *step, const Regi
       (kind == ACCESS_READ ? report_read : report_write)(m, agent, step, region, record);
       return false;
     }
-    if (kind == ACCESS_READ && !check_proxy(m, agent, step, region, record, how)) return false;
+    bool seen = kind == ACCESS_READ ? check_proxy(m, agent, step, region, record, how)
+                                    : check_refill(m, agent, step, region, record, how);
+    if (!seen) return false;
   }
   return true;
 }
@@ -368,7 +386,7 @@ void memory_land(Machine *m, const Flight *flight, unsigned component, Tick tick
   }
 }
 
-/* fence async_shared: all that this agent has written so far. */
+/* fence async_shared: all that this agent has written or loaded so far. */
 void memory_fence(Machine *m, Agent *agent)
 {
   unsigned n = m->program->n_places;
@@ -376,8 +394,7 @@ void memory_fence(Machine *m, Agent *agent)
     GArray *records = m->places[place].records;
     for (unsigned i = 0; i < records->len; i++) {
       Record *record = &g_array_index(records, Record, i);
-      if (record->agent == agent->index && record->kind == ACCESS_WRITE && !record->pending &&
-          !record->fenced)
+      if (record->agent == agent->index && !record->pending && !record->fenced)
         record->fenced = agent->clock[agent->index];
     }
   }

@@ -61,11 +61,6 @@ static void force(const Problem *problem, Candidate *candidate, const TryValues 
   }
 }
 
-void candidate_force(const Problem *problem, Candidate *candidate)
-{
-  force(problem, candidate, NULL);
-}
-
 /* ---- what is tried ---- */
 
 typedef struct Walk {
@@ -207,6 +202,27 @@ static const IrParameter *first_failing(const Asked *asked, ValueCheck passes, i
     if (!passes(asked, space->declared[i], *value)) return space->declared[i];
   }
   return NULL;
+}
+
+/* What nobody asked for, and what was asked for is against, has its default. */
+static void drop_refused(const Problem *problem, Candidate *candidate)
+{
+  const Space *space = candidate->space;
+  const Asked asked = {candidate, problem};
+  for (unsigned i = 0; i < space->n; i++) {
+    const IrParameter *declared = space->declared[i];
+    int64_t otherwise;
+    if (declared && space_has_key(space, i) && ir_expr_is_int(declared->value, &otherwise) &&
+        !choose_forced(problem, declared->name, NULL) &&
+        !keeps_condition(&asked, declared, value_of(candidate, i)))
+      set_slot(candidate, i, otherwise);
+  }
+}
+
+void candidate_force(const Problem *problem, Candidate *candidate)
+{
+  force(problem, candidate, NULL);
+  drop_refused(problem, candidate);
 }
 
 bool candidate_has(const Candidate *candidate, const Problem *problem)

@@ -191,10 +191,10 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
                            .split_k = tile.split_k};
   drop_other_sharing(problem, &tile);
   tile.space = spaces_of(problem->spaces, gemm_candidate_template(problem, &tile));
-  swapped = tile.swapped; /* operands have changed places above */
-  tile.warpgroups |= tile.by_warps != 0;
+  swapped = tile.swapped;                      /* operands have changed places above */
+  bool fed = tile.warpgroups || tile.by_warps; /* by the engine: warpgroup MMAs, or warps by themselves */
   if (tile.space) candidate_force(problem, &tile.of);
-  tile.warpgroups &= !tile.by_warps;
+  tile.warpgroups = fed && !tile.by_warps;
   tile.swapped = swapped;
   /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
   unsigned walks = 1;

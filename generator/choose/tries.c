@@ -122,6 +122,29 @@ static int64_t default_of(const IrModule *head, unsigned parameter)
   return otherwise && ir_expr_is_int(otherwise, &value) ? value : 0;
 }
 
+static bool gives(const IrTry *block, const char *name)
+{
+  for (unsigned i = 0; i < block->n; i++)
+    for (unsigned j = 0; block->lines[i].kind != TRY_LET && j < block->lines[i].n; j++)
+      if (!strcmp(block->lines[i].names[j], name)) return true;
+  return false;
+}
+
+/* A parameter that every block of the head gives, and no line of this one so far; NULL: none. What follows from parameters
+ * follows from those. */
+static const char *not_yet_given(const Resolving *at)
+{
+  const IrModule *head = at->tries->head;
+  for (unsigned i = 0; i < head->n_key; i++) {
+    unsigned index = 0, blocks = 0;
+    for (unsigned j = 0; j < head->n_tries; j++)
+      blocks += gives(&head->tries[j], head->key[i]);
+    if (blocks == head->n_tries && parameter_index(head, head->key[i], &index) && !is_given(at->block, index))
+      return head->key[i];
+  }
+  return NULL;
+}
+
 static Code *resolve_parameter(const Resolving *at, const IrExpr *expr)
 {
   const IrModule *head = at->tries->head;
@@ -130,8 +153,14 @@ static Code *resolve_parameter(const Resolving *at, const IrExpr *expr)
   bool given = is_given(at->block, index);
   if (!given && in_key(head, expr->name)) return number_code(at, default_of(head, index));
   Code *code = slot_code(at, index, false);
-  if (!given) code->kind = CODE_DERIVE;
-  return code;
+  if (given) return code;
+  code->kind = CODE_DERIVE;
+  const char *missing = not_yet_given(at);
+  if (!missing) return code;
+  error_set(at->error, ERROR_INPUT, &expr->mark, "try", NULL,
+            "`$%s` follows from parameters that are tried, and no line up to here gives `%s`", expr->name,
+            missing);
+  return NULL;
 }
 
 static Code *resolve_fact(const Resolving *at, const IrExpr *expr)

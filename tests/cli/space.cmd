@@ -55,6 +55,13 @@ wrong/templates/gemm.ir:80:17: error: `twice` is from 0 to 1, not 2
                   ^
 [exit 1]
 
+# What follows from a tile is asked behind the lines that give it.
+$ mkdir -p early/templates; sed '0,/^  if warpgroups$/s//  if warpgroups \&\& 512 % $bk == 0/' data/templates/gemm.ir >early/templates/gemm.ir; ADLGEN_DATA_DIR=early adlgen compile p.json --gpu h100 --no-tuned --emit ptx --out out
+early/templates/gemm.ir:63:26: error: `$bk` follows from parameters that are tried, and no line up to here gives `bm`
+    if warpgroups && 512 % $bk == 0
+                           ^
+[exit 1]
+
 # A condition may ask for facts of the product, too; a word that is none is told.
 $ for fact in 'n >= 4096' 'n < 4096' 'batchd'; do mkdir -p asks/templates; sed "s/^\\(param twice.*\\) if .*/\\1 if $fact \\&\\& \$slices == 1/; s/^  twice in 0.*//" data/templates/gemm.ir >asks/templates/gemm.ir; ADLGEN_DATA_DIR=asks adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out 2>&1 | grep -o '^matmul.*twice1\|.*error.*\|hint.*'; done
 matmul_bf16_m4096n4096k4096_128x256x64_twice1

@@ -342,6 +342,15 @@ static void check_signature(Verifier *verifier)
     verify_type(verifier, &function->results[i], &function->mark, "the result");
 }
 
+/* Does a region end with `return`, or with a `when` of which both sides do? */
+static bool returns(const IrRegion *region)
+{
+  const IrOp *last = region->last;
+  if (last && last->code == OP_WHEN && last->n_regions > 1)
+    return returns(last->regions[0]) && returns(last->regions[1]);
+  return last && last->code == OP_RETURN;
+}
+
 static void verify_function(Verifier *verifier, IrFunction *function)
 {
   verifier->function = function;
@@ -359,8 +368,7 @@ static void verify_function(Verifier *verifier, IrFunction *function)
   check_signature(verifier);
   check_region(verifier, function->body);
   if (function->is_kernel && verifier->module->level == IR_TILE) verify_memory(verifier, function);
-  const IrOp *last = function->body->last;
-  if (function->n_results && (!last || last->code != OP_RETURN))
+  if (function->n_results && !returns(function->body))
     verify_fault(verifier, &function->mark, "return", NULL, "`@%s` has results, and ends without `return`",
                  function->name);
   g_hash_table_unref(verifier->symbols);

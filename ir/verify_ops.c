@@ -556,9 +556,12 @@ static void check_channel(Verifier *verifier, const IrOp *op)
 static void check_return(Verifier *verifier, const IrOp *op)
 {
   const IrFunction *function = verifier->function;
+  const IrOp *outer = op;
+  while (!outer->next && outer->parent->owner && outer->parent->owner->code == OP_WHEN)
+    outer = outer->parent->owner;
   if (function->is_kernel)
     fault(verifier, op, "return", "a kernel returns nothing");
-  else if (op->parent->owner || op->next)
+  else if (outer->parent->owner || outer->next)
     fault(verifier, op, "return", "`return` is a function's last operation");
   else if (op->n_operands != function->n_results)
     fault(verifier, op, "return", "%u results returned, %u declared", op->n_operands, function->n_results);

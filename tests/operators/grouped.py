@@ -249,7 +249,7 @@ FAULTS = [
     ("groups.ir", "max(%begin, %end), 0", "%end + 1, 0", 1, OWN),
     ("groups.ir", "set %end <- max(%end, min(%given, %depth))", "set %end <- min(%given, %depth)", 1, depths([100, 50, 150, 300], 72, 136, 328)),
     ("gemm_blocks.ir", "SB[%g, %k / $b_depth, %n * $bn / $b_width]", "SB[%g, %k / $b_depth + 1, %n * $bn / $b_width]", 6, scaled_depths([127, 128, 128, 387], 40, 128, 388, width=128)),
-    ("gemm_blocks.ir", "+ %i * ($bm / $parts_m), %k / $a_depth]", "+ %i * ($bm / $parts_m), max(%k / $a_depth - 1, 0)]", 6, scaled_depths([0, 1, 257, 511], 72, 136, 520)),
+    ("gemm_blocks.ir", "+ %i * ($bm / $parts_m), %k / $a_depth]", "+ %i * ($bm / $parts_m), max(%k / $a_depth - 1, 0)]", 4, scaled_depths([0, 1, 257, 511], 72, 136, 520)),
 ]
 
 
@@ -277,6 +277,9 @@ LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate
          if gpu == "h100" or "e4m3" not in json.dumps(graph) or "DequantizeLinear" in json.dumps(graph)]
 moved = weighed("counts", [7], 7, 1, 20, 64, "u4", 64, zero=True)
 ahead = weighed("ends", [0, 1, 130], 131, 3, 130, 320, "s4", expected=8)
+parts = [quantised("ends", [5, 300, 513], 600, 3, 136, 300, by_columns=True, align=128), quantised("counts", [0, 300, 129], 320, 3, 264, 640),
+         quantised("index", index(1024, 256, [(0, 300), (2, 10)]), 1024, 3, 136, 300, by_columns=True, align=256)]
+LINES += [{"label": f"parts {i}", "graph": graph, "gpu": "h100", "set": ["bm=256", "bn=128", "parts_m=2"]} for i, graph in enumerate(parts)]
 run_batch(sys.argv[1], LINES + [{"label": "moved", "graph": moved, "gpu": "h100", "skew": 2}] + [{"label": "ahead", "graph": ahead, "gpu": gpu, "set": ["ahead=1"]} for gpu in GPUS])
 for device in GPUS:
     for ends, of, step in ([0, 1, 130], 200, 1), ([300, 7, 2**31 - 1], 129, 4), ([5, 3, 40, 33], 90, 16), ([10, 5, 40], 64, 4), ([-3, -3], 20, 1), ([20], 20, 8), ([0, 0], 5, 1):

@@ -146,7 +146,8 @@ MUTANTS = [
     ("scales of the neighbouring row", ": %m * $bm, %k / $a_depth", ": %m * $bm + 1, %k / $a_depth", (1, 128), (True,)),
     ("scales of the neighbouring row, loaded", ": %m * $bm) + %i", ": %m * $bm + 1) + %i", (1, 128), (False,)),
     ("scale of the neighbouring columns", "%n * $bn / $b_width]", "%n * $bn / $b_width + 1]", (128,), (False, True)),
-    ("scale of the neighbouring column", "/ $b_depth, %n * $bn]", "/ $b_depth, %n * $bn + 1]", (1,), (False, True)),
+    ("scale of the neighbouring column", "/ $b_depth, %n * $bn]", "/ $b_depth, %n * $bn + 1]", (1,), (True,)),
+    ("scale of the neighbouring column, loaded", "%n * $bn / $b_width]", "%n * $bn / $b_width + 1]", (1,), (False,)),
     ("scales of A left out", "mul %sa, %sb", "mul 1.0, %sb", (128,), (False,))]
 
 

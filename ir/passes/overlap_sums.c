@@ -6,8 +6,9 @@
  * gives  the loop `pipelined` in runs: the product is stage 0, its addition and the step that frees its slot, by a cursor
  *        that trails the reader's, stage 1; so there are two such tiles in turn, and the next step's product is issued before
  *        this one's is waited for
- * breaks nothing; loops of any other form stay as they are, as do tiles of which three sums and the scales do not fit a
- *        thread's registers
+ *        Where three sums and the scales do not fit a thread's registers, or a step has several products, steps are written
+ *        out, so that what the next one waits for and computes first stands among this one's additions
+ * breaks nothing; loops of any other form stay as they are
  *
  * Without this a warpgroup multiplies, waits, adds and asks for the next slot, one after the other; only
  * other warpgroups' products fill the tensor cores meanwhile. */
@@ -17,7 +18,7 @@
 #include "ir/passes/role_registers.h"
 #include "ir/passes/trailing.h"
 
-/* Steps of which the last one's product is waited for before the loop goes round: ptxas does not follow what
+/* Steps that are written out. The last one's product is waited for before the loop goes round: ptxas does not follow what
  * is in flight from one iteration to the next, and then serialises all products (C7514). */
 #define RUN 4
 
@@ -120,8 +121,27 @@ static void set_stages(const Sums *sums)
   ir_attribute_set(sums->loop, ATTR_PIPELINED, ir_int(module, RUN));
 }
 
+/* ---- Steps one after the other ---- */
+
+/* Does a step multiply into tiles of its own that are scaled and added, with no way but straight through it? Where it fills the
+ * slot itself, nothing can be had of the next one. */
+static bool adds_scaled(const IrRegion *body)
+{
+  unsigned products = 0;
+  bool scales = false;
+  for (const IrOp *op = body->first; op; op = op->next) {
+    const IrOp *sum = ir_is_grouped_product(op) ? op->operands[0]->value->def : NULL;
+    if (op->n_regions || op->code == OP_BREAK_IF || op->code == OP_PUT || (sum && sum->parent != body))
+      return false;
+    products += sum != NULL;
+    scales |= products && op->code == OP_FMA;
+  }
+  return scales && body->last->code == OP_ADVANCE;
+}
+
 static void visit_region(const Sums *kernel, IrRegion *region)
 {
+  IrModule *module = kernel->module;
   for (IrOp *op = region->first, *next; op; op = next) {
     next = op->next;
     Sums sums = *kernel;
@@ -129,9 +149,14 @@ static void visit_region(const Sums *kernel, IrRegion *region)
     for (unsigned i = 0; i < op->n_regions; i++)
       visit_region(&sums, op->regions[i]);
     sums.loop = op;
-    if (op->code != OP_FOR || !sums.role || !match(&sums) || !registers_fit(&sums)) continue;
-    set_stages(&sums);
-    ir_remark(sums.context, "sums: a step's is added while the next one is multiplied");
+    if (op->code != OP_FOR || !sums.role || ir_attribute(op, ATTR_PIPELINED)) continue;
+    if (match(&sums) && registers_fit(&sums)) {
+      set_stages(&sums);
+      ir_remark(sums.context, "sums: a step's is added while the next one is multiplied");
+    } else if (adds_scaled(op->regions[0])) {
+      ir_attribute_set(op, ATTR_PIPELINED, ir_int(module, RUN));
+      ir_remark(sums.context, "sums: %d steps of them are written out", RUN);
+    }
   }
 }
 

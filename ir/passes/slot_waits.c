@@ -299,6 +299,10 @@ static void fence_release(IrOp *op, void *data)
   if (op->code != OP_ARRIVE || !names_empty(op->operands[0]) || !is_barrier_of(op->operands[0], reader->ring))
     return;
   IrOp *first = op->previous && op->previous->code == OP_SYNC_WARP ? op->previous : op;
+  const IrOp *issued =
+      first->previous && first->previous->code == OP_WAIT_GROUP ? first->previous->previous : NULL;
+  if (issued && issued->code == OP_COMMIT)
+    first = first->previous; /* while the product runs it costs nothing */
   IrBuilder before = ir_builder_before(first);
   before.mark = op->mark;
   ir_emit(&before, OP_FENCE, 1, ir_name(op->parent->function->module, "async_shared"));

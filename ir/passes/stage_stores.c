@@ -46,6 +46,8 @@ typedef struct {
   int64_t instances, threads;
   unsigned slots;    /* parts of a store that there is room for */
   unsigned claims;   /* of the first part: slots of all of a tile's, where there is room for them; else 0 */
+  unsigned stores;   /* of the tile, which has rows or columns in each; 0: not of one tensor alone */
+  bool first;        /* of these */
   bool across;       /* the tensors are contiguous along the tile's rows */
   bool kept;         /* the epilogue is in parts already: values are cut, not computed anew */
   GHashTable *parts; /* IrValue* -> IrExpr* of its part at hand */
@@ -396,7 +398,8 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column)
     return;
   }
   IrOp *put = emit_put(store, builder, part);
-  if (parts->claims) ir_attribute_set(put, ATTR_CLAIMS, ir_int(module, column ? 0 : parts->claims));
+  if (parts->claims)
+    ir_attribute_set(put, ATTR_CLAIMS, ir_int(module, column || !parts->first ? 0 : parts->claims));
   IrOp *copy =
       ir_emit(builder, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
   ir_mechanism_set(copy, ir_mechanism_of(store->store));
@@ -480,15 +483,16 @@ static void narrow_parts(Parts *parts, IrOp *const *stores, unsigned n)
     if (loads_tile(parts, stores[i]->operands[1], seen)) parts->width = narrow;
 }
 
+/* Of all of the tile's stores. */
 static unsigned part_count(const Parts *parts)
 {
-  return (unsigned)((parts->columns + parts->width - 1) / parts->width);
+  return parts->stores * (unsigned)((parts->columns + parts->width - 1) / parts->width);
 }
 
 /* A store by the engine whose waits no other instance's products hide. */
 static bool waits_for_engine(const Parts *parts, const IrOp *store)
 {
-  return !parts->staging->turns && !parts->kept && !by_threads(store) && !ir_attribute(store, ATTR_OVERLAY);
+  return !parts->staging->turns && parts->stores && !by_threads(store) && !ir_attribute(store, ATTR_OVERLAY);
 }
 
 /* Slots that a tile's parts fill without waiting for the engine to read the first ones, as many as there is
@@ -546,9 +550,9 @@ static void begin_part(Parts *parts, IrBuilder *builder, IrOp *const *stores, un
   load_for(parts, builder, stores, n, column + parts->width);
 }
 
-/* Returns how many of the n stores were taken. */
+/* Returns how many of the n stores were taken. `times`: stores of the tile (Parts). */
 static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages, IrOp *const *ops, unsigned n,
-                               bool kept)
+                               bool kept, unsigned times)
 {
   g_autoptr(GHashTable) memo = g_hash_table_new(NULL, NULL), ahead = g_hash_table_new(NULL, NULL);
   g_autoptr(GPtrArray) originals = g_ptr_array_new();
@@ -560,12 +564,16 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
                  .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
                  .across = is_across(ops[0]),
                  .kept = kept,
+                 .stores = times,
+                 .first = !g_hash_table_size(stages),
                  .parts = memo,
                  .ahead = ahead,
                  .originals = originals};
   parts.threads = (int64_t)ir_role_warps(role) * WARP_LANES / parts.instances;
   n = with_common_width(&parts, ops, n);
   narrow_parts(&parts, ops, n);
+  if (kept && parts.columns <= parts.width)
+    parts.stores = 0; /* each is a part, behind a reduction: not measured */
   find_slots(&parts, ops, n);
   unsigned count = part_count(&parts);
   parts.claims = n == 1 && waits_for_engine(&parts, ops[0]) && parts.slots >= count ? count : 0;
@@ -661,6 +669,16 @@ static void find_room(Staging *staging, const GPtrArray *stores)
     if (ir_attribute(stores->pdata[i], ATTR_OVERLAY)) staging->room = use.ring / tensors;
 }
 
+/* How often the role stores the one tensor, by parts of one shape and width; 0: it stores others, too. */
+static unsigned times_stored(const GPtrArray *ops)
+{
+  for (unsigned i = 1; i < ops->len; i++)
+    if (stored_tensor(ops->pdata[i]) != stored_tensor(ops->pdata[0]) ||
+        !same_shape(ops->pdata[0], ops->pdata[i]))
+      return 0;
+  return ops->len;
+}
+
 static void stage_role(Staging *staging, IrOp *role)
 {
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
@@ -669,9 +687,10 @@ static void stage_role(Staging *staging, IrOp *role)
   if (!ops->len) return;
   find_room(staging, ops);
   bool kept = is_in_parts(ops);
+  unsigned times = kept ? times_stored(ops) : 1;
   for (unsigned first = 0, n; first < ops->len; first += n) {
     n = count_together(ops, first);
-    n = stage_together(staging, role, stages, (IrOp *const *)(ops->pdata + first), n, kept);
+    n = stage_together(staging, role, stages, (IrOp *const *)(ops->pdata + first), n, kept, times);
   }
 }
 

@@ -6,7 +6,7 @@
  *        epilogue (stage 1 of the last). What stage 0 computes for stage 1 lies in variables. Operations without a stage,
  *        such as turns, stand in all three. In runs (`pipelined 4`) the iterations are written out and a tile that is
  *        declared in the loop and read by both stages becomes two tiles in turn, since registers cannot be indexed;
- *        nothing is in flight from run to run. Where their number is not known, what is left of whole runs are runs of one. `ahead`: stage 0 stands in one place, and in each iteration is that of the next
+ *        nothing is in flight from run to run; without a stage 1 iterations are written out as they are. Where their number is not known, what is left of whole runs are runs of one. `ahead`: stage 0 stands in one place, and in each iteration is that of the next
  *        one; the prologue has that of the first, and there is no epilogue. `behind`: stage 1 is that of the iteration
  *        before, and the epilogue has that of the last. In both stages may stand in loops of the body (nested_stages.c)
  * breaks nothing
@@ -32,6 +32,7 @@ typedef struct {
   GPtrArray *crossing; /* IrValue*: computed by stage 0, read by stage 1 */
   GPtrArray *kept;     /* IrExpr*: the variables in which they lie; in runs two each, in turn */
   bool runs;
+  bool late; /* operations have stage 1 */
   GError **error;
   bool failed;
 } Pipeline;
@@ -75,6 +76,8 @@ static void find_crossing(Pipeline *pipeline)
     for (unsigned i = 0; i < op->n_results; i++) {
       const IrValue *value = op->results[i];
       check_readers(pipeline, op, value);
+      if (pipeline->runs && !pipeline->late && op->code == OP_VAR && !op->n_operands)
+        g_ptr_array_add(pipeline->crossing, (gpointer)value); /* all iterations have the same registers */
       if (pipeline_stage(op) != 0 || !uses_in_stage(pipeline, value, 1)) continue;
       if (pipeline->runs && !value->variable) continue; /* each written iteration has its own */
       bool tile = value->type.kind == TYPE_TILE;
@@ -95,18 +98,17 @@ static int crossing_at(const Pipeline *pipeline, const IrValue *value)
 
 static void mark_late(IrOp *op, void *data)
 {
-  (void)data;
+  const Pipeline *pipeline = data;
   ir_attribute_remove(op, ATTR_STAGE);
-  if (ir_is_grouped_product(op)) ir_attribute_set(op, ATTR_LATE, NULL);
+  if ((pipeline->late || !pipeline->runs) && ir_is_grouped_product(op)) ir_attribute_set(op, ATTR_LATE, NULL);
 }
 
 static IrOp *emit(const Pipeline *pipeline, IrBuilder *builder, const IrOp *op, GHashTable *map)
 {
-  (void)pipeline;
   IrOp *copy = ir_op_clone(builder, op, map);
-  mark_late(copy, NULL);
+  mark_late(copy, (void *)pipeline);
   for (unsigned i = 0; i < copy->n_regions; i++)
-    ir_region_visit(copy->regions[i], mark_late, NULL);
+    ir_region_visit(copy->regions[i], mark_late, (void *)pipeline);
   return copy;
 }
 
@@ -319,8 +321,9 @@ static void declare_instances(Pipeline *pipeline, IrBuilder *builder)
     for (unsigned instance = 0; instance < 2; instance++) {
       g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
       const IrValue *value = pipeline->crossing->pdata[i];
-      IrOp *copy = emit(pipeline, builder, value->def, map);
-      g_ptr_array_add(pipeline->kept, ir_value(pipeline->module, copy->results[0]));
+      IrOp *copy = instance && !pipeline->late ? NULL : emit(pipeline, builder, value->def, map);
+      g_ptr_array_add(pipeline->kept, copy ? ir_value(pipeline->module, copy->results[0])
+                                           : (IrExpr *)pipeline->kept->pdata[2 * i]);
     }
 }
 
@@ -371,12 +374,13 @@ static void loop_of_runs(const Pipeline *pipeline, IrBuilder *builder, IrExpr *l
   write_end(pipeline, &inner, run, maps);
 }
 
-/* Of a known number of iterations the last run's end goes behind the turn that is passed there. */
+/* Of a known number of iterations the last run's end goes behind the turn that is passed there; without an end the last run is
+ * as the others. */
 static void write_known_runs(const Pipeline *pipeline, IrBuilder *builder, int64_t run, GHashTable *maps[2])
 {
   IrModule *module = pipeline->module;
   IrOp *loop = pipeline->loop;
-  int64_t steps = ir_trip_count(loop), low, stride = 1, runs = (steps - 1) / run;
+  int64_t steps = ir_trip_count(loop), low, stride = 1, runs = (steps - pipeline->late) / run;
   ir_expr_is_int(loop->operands[0], &low);
   ir_expr_is_int(pipeline_step(pipeline->loop), &stride);
   IrExpr *rest = ir_int(module, low + run * stride * runs);
@@ -433,6 +437,8 @@ static bool write_pipeline(IrModule *module, IrOp *loop, GError **error)
                        .kept = kept,
                        .runs = run > 1,
                        .error = error};
+  for (const IrOp *op = pipeline.body->first; op; op = op->next)
+    pipeline.late |= pipeline_stage(op) == 1;
   find_crossing(&pipeline);
   if (pipeline.failed) return false;
   if (pipeline.runs)

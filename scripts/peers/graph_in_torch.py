@@ -349,16 +349,18 @@ def graph_of_attention(graph):
             continue
         mask = maker(softmax_of["inputs"][0], "Mask")
         hidden = maker(softmax_of["inputs"][0], "Where")
-        scores = maker(hidden["inputs"][1] if hidden else (mask or softmax_of)["inputs"][0], "MatMul")
+        biased = maker(softmax_of["inputs"][0], "Add")
+        scores = maker(hidden["inputs"][1] if hidden else (mask or biased or softmax_of)["inputs"][0], "MatMul")
         turned = maker(scores["inputs"][1], "Transpose") if scores else None
         rank = len(graph["tensors"][entry["outputs"][0]]["shape"])
         last = turned and turned["attributes"]["perm"] == [*range(rank - 2), rank - 1, rank - 2]
         if not last or rank not in (4, 5) or (mask and not is_diagonal(graph, mask)):
             continue
-        if hidden and (rank != 4 or not is_infinite(graph, hidden["inputs"][2])):
+        if (hidden or biased) and rank != 4 or hidden and not is_infinite(graph, hidden["inputs"][2]):
             continue
-        parts = [part for part in (softmax_of, mask, hidden, scores, turned) if part]
-        whole = {"op": "attention", "domain": "", "inputs": [scores["inputs"][0], turned["inputs"][0], entry["inputs"][1], *([hidden["inputs"][0]] if hidden else [])],
+        parts = [part for part in (softmax_of, mask, hidden, biased, scores, turned) if part]
+        seen = [hidden["inputs"][0]] if hidden else [biased["inputs"][1]] if biased else []
+        whole = {"op": "attention", "domain": "", "inputs": [scores["inputs"][0], turned["inputs"][0], entry["inputs"][1], *seen],
                  "outputs": entry["outputs"], "attributes": {"alpha": scores["attributes"].get("alpha", 1.0), "causal": bool(mask)}}
         nodes = [whole if node is entry else node for node in nodes if not any(node is part for part in parts)]
     return {**graph, "nodes": nodes}

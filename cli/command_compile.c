@@ -9,6 +9,8 @@
 #include "cli/reproducer.h"
 #include "cli/tuned_option.h"
 #include "execute/build.h"
+#include "execute/keep_result.h"
+#include "execute/program_key.h"
 #include <string.h>
 
 /* Everything one run of the command needs. */
@@ -138,15 +140,44 @@ static bool check_distinct(const Build *build, const Gpu *gpu, GError **error)
   return true;
 }
 
+/* Where the result may be kept. Passes that are watched run; which parameters of --set a kernel has nobody keeps. */
+static bool find_key(const CompileRun *run, const Gpu *gpu, const CompileOptions *options,
+                     char key[CACHE_KEY_LENGTH + 1])
+{
+  const ProgramInput input = {run->source,
+                              gpu,
+                              options,
+                              argument_values(run->arguments, "dim"),
+                              argument_values(run->arguments, "tuned"),
+                              argument_flag(run->arguments, "no-tuned")};
+  const char *kinds[] = {"compiled", "compiled, explained", "compiled with IR",
+                         "compiled with IR, explained"};
+  return run->assembler && run->assembler->cache && !options->report && !options->report_rewrite &&
+         !*options->sets && program_key(kinds[2 * !options->drop_ir + !options->drop_notes], &input, key);
+}
+
+static CompileResult *compile_for(CompileRun *run, const Gpu *gpu, CompileOptions options, GError **error)
+{
+  g_autoptr(TunedDatabase) tuned = NULL;
+  if (!tuned_of_options(run->arguments, gpu, &tuned, error)) return NULL;
+  options.tuned = tuned;
+  char key[CACHE_KEY_LENGTH + 1];
+  json_t *files = find_key(run, gpu, &options, key) ? program_files(run->graph) : NULL;
+  CompileResult *result = files ? result_recall(run->assembler->cache, key) : NULL;
+  if (!result) {
+    result = generator_compile(run->graph, gpu, &options, error);
+    if (result && files) result_keep(run->assembler->cache, key, result, files);
+  }
+  json_decref(files);
+  return result;
+}
+
 static bool generate_for(CompileRun *run, const char *gpu_name, CompileOptions options, GError **error)
 {
   g_autoptr(Gpu) gpu = gpu_load(gpu_name, error);
   if (!gpu || !check_distinct(run->build, gpu, error)) return false;
   if (run->graph) {
-    g_autoptr(TunedDatabase) tuned = NULL;
-    if (!tuned_of_options(run->arguments, gpu, &tuned, error)) return false;
-    options.tuned = tuned;
-    CompileResult *result = generator_compile(run->graph, gpu, &options, error);
+    CompileResult *result = compile_for(run, gpu, options, error);
     if (!result) return false;
     if (!write_dumps(run, gpu->name, error)) {
       compile_result_free(result);

@@ -1,9 +1,9 @@
 #include "execute/jit.h"
-#include "base/data.h"
 #include "base/version.h"
 #include "execute/build.h"
 #include "execute/build_id.h"
 #include "execute/evaluate.h"
+#include "execute/program_key.h"
 #include "generator/choose/tuned.h"
 #include <string.h>
 
@@ -53,30 +53,14 @@ static void jit_clear(Jit *jit)
 
 /* ---- the description nearest to a device, in the cache ---- */
 
-/* What the program has inside, its own identity covers: only the user's files are read. */
-static bool add_texts(GString *text, const char *folder)
-{
-  g_auto(GStrv) names = data_list(folder);
-  for (char **name = names; *name; name++) {
-    g_autofree char *path = g_build_filename(folder, *name, NULL);
-    if (!data_on_disk(path)) continue;
-    g_autoptr(Source) source = data_load(path, NULL);
-    if (!source) return false;
-    char hash[CACHE_KEY_LENGTH + 1];
-    cache_key(hash, source->text, NULL);
-    g_string_append_printf(text, "%s %s\n", *name, hash);
-  }
-  return true;
-}
-
 /* Reading every description takes longer than all else of a warm start. */
 static Gpu *nearest_gpu(const DeviceFigures *figures, Cache *cache, GError **error)
 {
   g_autoptr(GString) texts = g_string_new(NULL);
   g_autofree char *build = build_id();
   char key[CACHE_KEY_LENGTH + 1];
-  bool known =
-      build && add_texts(texts, "adl/gpu") && add_texts(texts, "adl/arch") && add_texts(texts, "adl/model");
+  bool known = build && program_add_texts(texts, "adl/gpu") && program_add_texts(texts, "adl/arch") &&
+               program_add_texts(texts, "adl/model");
   if (!known) return figures_find_gpu(figures, error);
   g_string_append_printf(texts, "%u %u %u %" G_GUINT64_FORMAT, figures->capability, figures->sm_count,
                          figures->shared_per_block, figures->memory_bytes);
@@ -122,43 +106,23 @@ static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
 
 /* ---- a compiled graph in the cache ----
  *
- * An entry is a line of JSON, [[name, entry, hash of the PTX], ...], and behind it the plan. Machine code has
+ * An entry is a line of JSON, [[[name, entry, hash of the PTX], ...], files], and behind it the plan. Machine code has
  * entries of its own, and so has PTX of which there is none yet: a process may end before all is assembled.
  */
 
-static void add_list(GString *text, const char *title, const char *const *list)
+static bool key_of(const Jit *jit, const Source *source, char key[CACHE_KEY_LENGTH + 1])
 {
-  g_string_append_printf(text, "%s\n", title);
-  for (; list && *list; list++)
-    g_string_append_printf(text, "%zu %s\n", strlen(*list), *list);
-}
-
-/* Everything the compiler's result depends on. false: that is not known, so nothing is kept. */
-static bool program_key(const Jit *jit, const Source *source, char key[CACHE_KEY_LENGTH + 1])
-{
-  g_autofree char *build = build_id();
-  g_autoptr(GString) options = g_string_new(NULL);
-  const CompileOptions *compile = &jit->options->compile;
-  /* Templates may come from the user's folders, which the build's identity does not cover. */
-  if (!build || compile->skip || !add_texts(options, "templates")) return false;
-  add_list(options, "dims", jit->options->dims);
-  add_list(options, "sets", compile->sets);
-  if (jit->options->no_tuned)
-    g_string_append(options, "no tuned\n");
-  else if (!tuned_database_digest(jit->gpu->name, jit->options->tuned, options))
-    return false;
-  g_string_append_printf(options, "fast %d accumulate %d sms %u\n", compile->fast_math, compile->accumulate,
-                         compile->sm_budget);
-  cache_key(key, "program", ADLGEN_VERSION, build, jit->gpu->name, jit->gpu->hash, jit->gpu->model->hash,
-            jit->gpu->target, source->text, options->str, NULL);
-  return true;
+  const JitOptions *options = jit->options;
+  const ProgramInput input = {source,        jit->gpu,       &options->compile,
+                              options->dims, options->tuned, options->no_tuned};
+  return program_key("program", &input, key);
 }
 
 typedef struct Program {
   Plan *plan;
-  ExecutableKernel *kernels; /* names belong to `list` */
+  ExecutableKernel *kernels; /* names belong to `head` */
   unsigned n;
-  json_t *list;
+  json_t *head;
   AssemblyQueue *queue;
   bool lacks_code; /* of some kernel there is only PTX */
 } Program;
@@ -167,7 +131,7 @@ static void program_clear(Program *program)
 {
   plan_free(program->plan);
   g_free(program->kernels);
-  json_decref(program->list);
+  json_decref(program->head);
   assembly_queue_free(program->queue);
 }
 
@@ -188,12 +152,13 @@ static bool read_program(const Jit *jit, Program *program, const char *data, gsi
 {
   const char *end = memchr(data, '\n', size);
   if (!end) return false;
-  program->list = json_loadb(data, (size_t)(end - data), 0, NULL);
-  if (!json_is_array(program->list)) return false;
-  program->kernels = g_new0(ExecutableKernel, json_array_size(program->list) + 1);
+  program->head = json_loadb(data, (size_t)(end - data), 0, NULL);
+  const json_t *list = json_array_get(program->head, 0);
+  if (!json_is_array(list) || !program_files_same(json_array_get(program->head, 1))) return false;
+  program->kernels = g_new0(ExecutableKernel, json_array_size(list) + 1);
   program->queue = assembly_queue_new(jit->assembler, jit->target, jit->options->jobs);
-  for (size_t i = 0; i < json_array_size(program->list); i++)
-    if (!recall_kernel(jit, program, json_array_get(program->list, i))) return false;
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (!recall_kernel(jit, program, json_array_get(list, i))) return false;
   g_autoptr(Source) source = source_new("<cache>/plan.json", end + 1, size - (size_t)(end + 1 - data));
   program->plan = plan_read(source, NULL);
   return program->plan != NULL;
@@ -213,7 +178,7 @@ typedef struct Memory {
   const Assembler *assembler; /* and the cache in it */
   char key[CACHE_KEY_LENGTH + 1];
   char *plan;
-  json_t *list;
+  json_t *list, *files;
   GPtrArray *texts; /* PTX, as the list */
 } Memory;
 
@@ -222,6 +187,7 @@ static void memory_free(void *data)
   Memory *memory = data;
   g_free(memory->plan);
   json_decref(memory->list);
+  json_decref(memory->files);
   g_ptr_array_unref(memory->texts);
   g_free(memory);
 }
@@ -236,19 +202,24 @@ static void memory_write(void *data)
     json_array_append_new(json_array_get(memory->list, i), json_string(hash));
     ptx_remember(memory->assembler, hash, memory->texts->pdata[i]);
   }
-  g_autofree char *rows = json_dumps(memory->list, JSON_COMPACT);
-  char *text = g_strconcat(rows, "\n", memory->plan, NULL);
+  json_t *head = json_pack("[OO]", memory->list, memory->files);
+  char *line = json_dumps(head, JSON_COMPACT);
+  char *text = g_strconcat(line, "\n", memory->plan, NULL);
+  free(line);
+  json_decref(head);
   g_autoptr(GBytes) content = g_bytes_new_take(text, strlen(text));
   cache_put(memory->assembler->cache, memory->key, content);
 }
 
-static Memory *program_memory(const Jit *jit, const char *key, const CompileResult *result)
+/* Takes `files`. */
+static Memory *program_memory(const Jit *jit, const char *key, const CompileResult *result, json_t *files)
 {
   Memory *memory = g_new0(Memory, 1);
   memory->assembler = jit->assembler;
   memcpy(memory->key, key, sizeof memory->key);
   memory->plan = plan_text(result->plan);
   memory->list = json_array();
+  memory->files = files;
   memory->texts = g_ptr_array_new_with_free_func(g_free);
   for (guint i = 0; i < result->kernels->len; i++) {
     const CompiledKernel *kernel = result->kernels->pdata[i];
@@ -308,15 +279,20 @@ Loaded *jit_kernels(const CompileResult *result, Context *context, const Assembl
   return loaded->executable ? g_steal_pointer(&loaded) : NULL;
 }
 
-/* key: of the cache's entry; NULL: there will be none. */
-static bool assemble_and_load(Jit *jit, const CompileResult *result, const char *key, GError **error)
+/* key: of the cache's entry; NULL: there will be none. Takes `files`, as they were when the graph was read. */
+static bool assemble_and_load(Jit *jit, const CompileResult *result, const char *key, json_t *files,
+                              GError **error)
 {
   Loaded *loaded = jit->loaded;
   loaded->queue = assembly_queue_new(jit->assembler, jit->target, jit->options->jobs);
   loaded->executable = make_executable(result, g_steal_pointer(&jit->context), loaded->queue, error);
-  if (!loaded->executable) return false;
-  assembly_queue_start(loaded->queue, key ? memory_write : NULL,
-                       key ? program_memory(jit, key, result) : NULL, key ? memory_free : NULL);
+  if (!loaded->executable) {
+    json_decref(files);
+    return false;
+  }
+  Memory *memory = key && files ? program_memory(jit, key, result, files) : NULL;
+  if (!memory) json_decref(files);
+  assembly_queue_start(loaded->queue, memory ? memory_write : NULL, memory, memory ? memory_free : NULL);
   return true;
 }
 
@@ -382,8 +358,11 @@ static bool compile_and_load(Jit *jit, Source *source, const char *key, Graph **
     if (!tuned) return false;
   }
   options.tuned = tuned;
+  json_t *files = *graph && key ? program_files(*graph) : NULL;
   g_autoptr(CompileResult) result = *graph ? generator_compile(*graph, jit->gpu, &options, error) : NULL;
-  return result && assemble_and_load(jit, result, key, error);
+  if (result) return assemble_and_load(jit, result, key, files, error);
+  json_decref(files);
+  return false;
 }
 
 Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GError **error)
@@ -392,7 +371,7 @@ Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GE
   Program program = {NULL};
   g_autoptr(Graph) graph = NULL;
   char key[CACHE_KEY_LENGTH + 1];
-  bool ok = jit_open(&jit, gpu, error), known = ok && program_key(&jit, source, key);
+  bool ok = jit_open(&jit, gpu, error), known = ok && key_of(&jit, source, key);
   if (known && recall_program(&jit, key, &program))
     ok = load_program(&jit, &program, error);
   else
@@ -409,7 +388,7 @@ Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *g
                    GError **error)
 {
   Jit jit = {.options = options};
-  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, NULL, error);
+  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, NULL, NULL, error);
   if (ok && share_constants(jit.loaded->executable, options->share))
     ok = load_constants(jit.loaded->executable, graph, error);
   return finish(&jit, ok);

@@ -44,7 +44,7 @@ $ ADLGEN_CACHE_DIR=elsewhere ADLGEN_CACHE_LIMIT=5 adlgen cache
 elsewhere: 0 entries, 0.0 MiB of at most 5 MiB
 
 $ adlgen cache clear | sed 's/[0-9]* bytes/N bytes/'
-removed 5 entries, N bytes
+removed 7 entries, N bytes
 
 $ adlgen cache | sed "s,$HOME,HOME,"
 HOME/.cache/adlgen: 0 entries, 0.0 MiB of at most 1024 MiB

@@ -543,12 +543,19 @@ static PlanTensor *add_tensor(Plan *plan, PlanTensorKind kind, const GraphTensor
                          tensor->align);
 }
 
-static bool is_used(const Fusion *fusion, const GraphTensor *tensor)
+/* Indices of the tensors that kernels read, or views of. */
+static GHashTable *find_used(const Fusion *fusion)
 {
+  GHashTable *used = g_hash_table_new(NULL, NULL);
   for (unsigned i = 0; i < fusion->n; i++)
     for (unsigned j = 0; j < fusion->operators[i]->n_inputs; j++)
-      if (fusion->operators[i]->inputs[j].tensor->index == tensor->index) return true; /* or a view of it */
-  return false;
+      g_hash_table_add(used, GUINT_TO_POINTER(fusion->operators[i]->inputs[j].tensor->index));
+  return used;
+}
+
+static bool is_used(GHashTable *used, const GraphTensor *tensor)
+{
+  return g_hash_table_contains(used, GUINT_TO_POINTER(tensor->index));
 }
 
 /* A plan's stacks are side by side along the last dimension: those along the first one, which lie one behind the other, are a vector
@@ -563,7 +570,6 @@ static void flatten(Plan *plan, PlanTensor *tensor)
 static void add_stack(Compilation *compilation, const FusionStack *stack)
 {
   Plan *plan = compilation->result->plan;
-  if (!is_used(compilation->fusion, stack->tensor)) return;
   PlanTensor *tensor = add_tensor(plan, PLAN_CONSTANT, stack->tensor);
   if (stack->along + 1 < tensor->rank) flatten(plan, tensor);
   tensor->n_stacks = stack->n;
@@ -590,11 +596,12 @@ static void declare_tensors(Compilation *compilation)
                       graph->dims[i].multiple);
   for (unsigned i = 0; i < graph->n_inputs; i++)
     add_tensor(plan, PLAN_INPUT, graph->inputs[i]);
+  g_autoptr(GHashTable) used = find_used(compilation->fusion);
   for (unsigned i = 0; i < graph->n_constants; i++)
-    if (is_used(compilation->fusion, graph->constants[i]))
-      add_tensor(plan, PLAN_CONSTANT, graph->constants[i]);
+    if (is_used(used, graph->constants[i])) add_tensor(plan, PLAN_CONSTANT, graph->constants[i]);
   for (unsigned i = 0; i < compilation->fusion->n_stacks; i++)
-    add_stack(compilation, compilation->fusion->stacks[i]);
+    if (is_used(used, compilation->fusion->stacks[i]->tensor))
+      add_stack(compilation, compilation->fusion->stacks[i]);
   g_autoptr(GHashTable) staying = graph_staying(graph);
   for (unsigned i = 0; i < graph->n_outputs; i++) {
     const GraphTensor *output = graph->outputs[i];

@@ -380,7 +380,7 @@ static void give(Halving *at, const GraphTensor *tensor, const Halves *halves)
       if (output->is_output)
         put(at, node, ONNX_Identity, half, NULL, output);
       else
-        fuser_replace_input(at->live, output, half);
+        fuser_replace_input(at->fuser, output, half);
     }
   }
 }

@@ -20,14 +20,11 @@ static bool may_read(const GraphNode *node)
 }
 
 /* Nobody needs the Cast any more if all its readers, which come later, go past it. */
-static bool is_needed(const GPtrArray *live, unsigned place)
+static bool is_needed(Fuser *fuser, const GraphTensor *wide)
 {
-  const GraphTensor *wide = ((GraphNode *)live->pdata[place])->outputs[0];
-  for (unsigned i = place + 1; i < live->len; i++) {
-    const GraphNode *reader = live->pdata[i];
-    for (unsigned j = 0; j < reader->n_inputs; j++)
-      if (reader->inputs[j] == wide && !may_read(reader)) return true;
-  }
+  const GPtrArray *readers = fuser_later_readers(fuser, wide);
+  for (unsigned i = 0; readers && i < readers->len; i++)
+    if (!may_read(readers->pdata[i])) return true;
   return wide->is_output;
 }
 
@@ -36,9 +33,10 @@ void fusion_read_narrow(Fuser *fuser)
   const GPtrArray *live = fuser->live;
   for (unsigned i = 0; i < live->len; i++) {
     const GraphNode *cast = live->pdata[i];
-    if (!is_widening(cast) || is_needed(live, i)) continue;
-    fuser_replace_input(live, cast->outputs[0], cast->inputs[0]);
+    if (!is_widening(cast) || is_needed(fuser, cast->outputs[0])) continue;
+    fuser_replace_input(fuser, cast->outputs[0], cast->inputs[0]);
     fuser_note(fuser, "who reads `%s` reads `%s`, of which it has the values", cast->outputs[0]->name,
                cast->inputs[0]->name);
   }
+  fuser_forget_readers(fuser);
 }

@@ -82,7 +82,9 @@ static void put_expressions(Writer *writer, const Symbolic *const *list, unsigne
 
 static void put_tensor(Writer *writer, const GraphTensor *tensor)
 {
-  put_name(writer, writer->tensors, tensor->name, true, writer->graph->n_dims + tensor->index);
+  const GraphTensor *named =
+      tensor->whole ? tensor->whole : tensor; /* a part has the name of what it is written to */
+  put_name(writer, writer->tensors, tensor->name, true, writer->graph->n_dims + named->index);
   put(writer, tensor->type);
   put(writer, tensor->kind == TENSOR_COMPUTED || tensor->written);
   put(writer, tensor->align);

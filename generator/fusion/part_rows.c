@@ -229,7 +229,7 @@ static void show(Parting *at, GraphNode *node, GraphTensor *tensor)
   GraphTensor *result = node->outputs[0];
   node->inputs[0] = tensor;
   if (result->is_output) return;
-  fuser_replace_input(at->live, result, tensor);
+  fuser_replace_input(at->fuser, result, tensor);
   g_ptr_array_remove(at->live, node);
 }
 

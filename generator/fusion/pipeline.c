@@ -136,6 +136,7 @@ static void visit_views(Fuser *fuser, const FusionRewrite *first, unsigned n)
 {
   for (unsigned place = 0; place < fuser->live->len;)
     place += !visit(fuser, first, n, place);
+  fuser_forget_readers(fuser);
 }
 
 /* A node goes to fuser->nodes behind the copies that it needs. */

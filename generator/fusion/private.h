@@ -33,6 +33,7 @@ struct Fuser {
   GPtrArray *groups;
   Group **group_of;       /* by node index */
   const char **joined_by; /* by node index: the rewrite that put it into its group; NULL: it opened that */
+  GHashTable *later; /* tensor -> GPtrArray * of GraphNode * in `live` that read it, while nodes are visited in order; NULL: not known */
   GPtrArray **readers;   /* by tensor index: nodes that read it or a view of it, once each; NULL: not known */
   GraphNode **producers; /* by tensor index */
   bool *inside, *tainted; /* by node index: of close_branches, all false between closures */
@@ -114,11 +115,11 @@ GraphTensor *fuser_view_of(Fuser *fuser, const GraphTensor *tensor);
  * same time and which outlives the nodes of fusion, is left as it is. */
 GraphTensor *fuser_own_tensor(Fuser *fuser, const GraphTensor *tensor);
 /* Readers of `old`, all of which come later, read `by`. */
-void fuser_replace_input(const GPtrArray *live, const GraphTensor *old, GraphTensor *by);
+void fuser_replace_input(Fuser *fuser, const GraphTensor *old, GraphTensor *by);
 /* Elements that repeat along the dimensions that the tensor lacks. */
 GraphTensor *fuser_expanded(Fuser *fuser, const GraphTensor *tensor, const GraphTensor *like);
 /* Readers of the node's result read its input, and NULL; or the node that writes the result. */
-GraphNode *fuser_reshape(Fuser *fuser, const GPtrArray *live, const GraphNode *node);
+GraphNode *fuser_reshape(Fuser *fuser, const GraphNode *node);
 
 /* Part of a tensor along a dimension: `extent` indices from `first` on. */
 GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,
@@ -132,6 +133,12 @@ bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTenso
 /* ---- who computes and reads what: index.c ---- */
 
 void fuser_index(Fuser *fuser);
+/* Who of the live nodes reads the tensor itself, once or several times each, and maybe nodes that are gone, which stood in front of its
+ * readers; NULL: nobody. Who changes live nodes says so: a node that came, one tensor in place of another
+ * (fuser_replace_input()), or that all may be otherwise. */
+GPtrArray *fuser_later_readers(Fuser *fuser, const GraphTensor *tensor);
+void fuser_add_reader(Fuser *fuser, GraphNode *node);
+void fuser_forget_readers(Fuser *fuser);
 /* Who computes each tensor, by its index, of the nodes that rewrites still change: g_free. */
 GraphNode **fuser_live_producers(const Fuser *fuser);
 /* Who of them computes the tensor where it lies; NULL: nobody, or it is a view or made of parts. */

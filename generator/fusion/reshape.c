@@ -180,7 +180,7 @@ static GraphTensor *place_source(Fuser *fuser, GraphTensor *input, GraphTensor *
   return tensor;
 }
 
-static GraphNode *write_reshaped(Fuser *fuser, const GPtrArray *live, const GraphNode *node)
+static GraphNode *write_reshaped(Fuser *fuser, const GraphNode *node)
 {
   GraphTensor *output = node->outputs[0], *whole = arena_memdup(fuser->arena, output, sizeof *output);
   GraphTensor *part = fuser_view_of(fuser, output);
@@ -194,18 +194,18 @@ static GraphNode *write_reshaped(Fuser *fuser, const GPtrArray *live, const Grap
   GraphNode *copy = fuser_copy_node(fuser, node, source, part);
   part->producer = copy;
   fuser_note(fuser, "`%s` is written in the shape of `%s`", output->name, source->name);
-  fuser_replace_input(live, output, whole);
+  fuser_replace_input(fuser, output, whole);
   return copy;
 }
 
-GraphNode *fuser_reshape(Fuser *fuser, const GPtrArray *live, const GraphNode *node)
+GraphNode *fuser_reshape(Fuser *fuser, const GraphNode *node)
 {
   const GraphTensor *input = node->inputs[0];
   GraphTensor *output = node->outputs[0];
   GraphTensor *view = output->is_output ? NULL : reshaped(fuser, input, output);
-  if (!view) return write_reshaped(fuser, live, node);
+  if (!view) return write_reshaped(fuser, node);
   fuser_note(fuser, "`%s` is read where `%s` lies: %s costs no kernel", output->name, input->name,
              node->op->name);
-  fuser_replace_input(live, output, view);
+  fuser_replace_input(fuser, output, view);
   return NULL;
 }

@@ -25,7 +25,8 @@ typedef struct {
 static GraphNode *private_producer(const Parting *at, const GraphTensor *tensor, const GraphNode *reader)
 {
   GraphNode *producer = NULL;
-  if (tensor->is_output || fuser_is_view(tensor)) return NULL;
+  /* What is written in parts nobody makes alone: said here, since looking at all nodes for each Split of a long chain would be quadratic. */
+  if (tensor->is_output || tensor->n_parts || fuser_is_view(tensor)) return NULL;
   for (unsigned i = 0; i < at->live->len; i++) {
     GraphNode *node = at->live->pdata[i];
     unsigned uses = 0;
@@ -316,6 +317,8 @@ static bool slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
 
 bool fusion_part_products(Fuser *fuser, unsigned place)
 {
-  return split_product(fuser, fuser->live, fuser->live->pdata[place]) ||
-         slice_product(fuser, fuser->live, place);
+  bool done = split_product(fuser, fuser->live, fuser->live->pdata[place]) ||
+              slice_product(fuser, fuser->live, place);
+  if (done) fuser_forget_readers(fuser);
+  return done;
 }

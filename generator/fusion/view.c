@@ -50,41 +50,38 @@ static bool keeps_order(const GraphNode *node)
   return op == ONNX_Reshape || op == ONNX_Flatten || op == ONNX_Squeeze || op == ONNX_Unsqueeze;
 }
 
-static unsigned count_uses(const GPtrArray *live, const GraphTensor *tensor)
+/* The node that reads the tensor, once, and no other does; NULL: it is otherwise. */
+static GraphNode *only_reader(Fuser *fuser, const GraphTensor *tensor)
 {
+  const GPtrArray *readers = fuser_later_readers(fuser, tensor);
+  if (!readers || readers->len != 1) return NULL;
+  GraphNode *node = readers->pdata[0];
   unsigned n = 0;
-  for (unsigned i = 0; i < live->len; i++) {
-    const GraphNode *node = live->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      n += node->inputs[j] == tensor;
-  }
-  return n;
+  for (unsigned j = 0; j < node->n_inputs; j++)
+    n += node->inputs[j] == tensor;
+  return n == 1 ? node : NULL;
 }
 
 /* Where a Concat's only reader gives the same elements in another shape: that, which then has the parts, seen in the
  * Concat's shape. The reader goes. */
-static GraphTensor *shown_otherwise(Fuser *fuser, GPtrArray *live, const GraphNode *node, GraphTensor **other)
+static GraphTensor *shown_otherwise(Fuser *fuser, const GraphNode *node, GraphTensor **other)
 {
   GraphTensor *output = node->outputs[0];
-  if (output->is_output || count_uses(live, output) != 1) return NULL;
-  for (unsigned i = 0; i < live->len; i++) {
-    const GraphNode *reader = live->pdata[i];
-    if (!reader->n_inputs || reader->inputs[0] != output || !keeps_order(reader)) continue;
-    *other = reader->outputs[0];
-    GraphTensor *view = fuser_view_of(fuser, *other);
-    view->rank = output->rank;
-    memcpy(view->shape, output->shape, sizeof output->shape);
-    memcpy(view->strides, output->strides, sizeof output->strides);
-    g_ptr_array_remove_index(live, i);
-    return view;
-  }
-  return NULL;
+  GraphNode *reader = output->is_output ? NULL : only_reader(fuser, output);
+  if (!reader || reader->inputs[0] != output || !keeps_order(reader)) return NULL;
+  *other = reader->outputs[0];
+  GraphTensor *view = fuser_view_of(fuser, *other);
+  view->rank = output->rank;
+  memcpy(view->shape, output->shape, sizeof output->shape);
+  memcpy(view->strides, output->strides, sizeof output->strides);
+  g_ptr_array_remove(fuser->live, reader);
+  return view;
 }
 
-static void write_parts(Fuser *fuser, GPtrArray *live, const GraphNode *node, GPtrArray *copies)
+static void write_parts(Fuser *fuser, const GraphNode *node, GPtrArray *copies)
 {
   Arena *arena = fuser->arena;
-  GraphTensor *read = node->outputs[0], *shown = shown_otherwise(fuser, live, node, &read),
+  GraphTensor *read = node->outputs[0], *shown = shown_otherwise(fuser, node, &read),
               *output = shown ? shown : read, *whole = arena_memdup(arena, read, sizeof *read);
   const GraphTensor **parts = arena_new_array(arena, const GraphTensor *, node->n_inputs);
   unsigned axis = (unsigned)__builtin_ctz(node->axes);
@@ -106,13 +103,13 @@ static void write_parts(Fuser *fuser, GPtrArray *live, const GraphNode *node, GP
     g_ptr_array_add(copies, copy);
   }
   fuser_note(fuser, "`%s` is written in %u parts", output->name, whole->n_parts);
-  fuser_replace_input(live, read, whole);
+  fuser_replace_input(fuser, read, whole);
 }
 
 /* ---- all ---- */
 
 /* `copies` gets the nodes that stand for the one that is gone. */
-static void replace_node(Fuser *fuser, GPtrArray *live, const GraphNode *node, GPtrArray *copies)
+static void replace_node(Fuser *fuser, const GraphNode *node, GPtrArray *copies)
 {
   const GraphTensor *input = node->inputs[0];
   const Symbolic *first = symbolic_constant(fuser->arena, 0);
@@ -137,7 +134,7 @@ static void replace_node(Fuser *fuser, GPtrArray *live, const GraphNode *node, G
     if (output->n_consumers)
       fuser_note(fuser, "`%s` is read where `%s` lies: %s costs no kernel", output->name, input->name,
                  node->op->name);
-    fuser_replace_input(live, output, view);
+    fuser_replace_input(fuser, output, view);
     if (output->is_output) g_ptr_array_add(copies, copy_out(fuser, node, view, output));
   }
 }
@@ -149,13 +146,15 @@ bool fusion_make_views(Fuser *fuser, unsigned place)
   if (node->op->class_ != OPERATOR_VIEW) return false;
   g_autoptr(GPtrArray) copies = g_ptr_array_new();
   if (keeps_order(node)) {
-    GraphNode *copy = fuser_reshape(fuser, live, node);
+    GraphNode *copy = fuser_reshape(fuser, node);
     if (copy) g_ptr_array_add(copies, copy);
   } else {
-    (node->op->id == ONNX_Concat ? write_parts : replace_node)(fuser, live, node, copies);
+    (node->op->id == ONNX_Concat ? write_parts : replace_node)(fuser, node, copies);
   }
   g_ptr_array_remove_index(live, place);
-  for (unsigned j = 0; j < copies->len; j++)
+  for (unsigned j = 0; j < copies->len; j++) {
     g_ptr_array_insert(live, (gint)(place + j), copies->pdata[j]);
+    fuser_add_reader(fuser, copies->pdata[j]);
+  }
   return true;
 }

@@ -50,15 +50,28 @@ GraphTensor *fuser_own_tensor(Fuser *fuser, const GraphTensor *tensor)
 {
   GraphTensor *own = arena_memdup(fuser->arena, tensor, sizeof *tensor);
   fuser->tensors->pdata[tensor->index] = own;
-  fuser_replace_input(fuser->live, tensor, own);
+  fuser_replace_input(fuser, tensor, own);
   return own;
 }
 
-void fuser_replace_input(const GPtrArray *live, const GraphTensor *old, GraphTensor *by)
+static void replace_in(GraphNode *node, const GraphTensor *old, GraphTensor *by)
 {
-  for (unsigned i = 0; i < live->len; i++) {
-    GraphNode *node = live->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      if (node->inputs[j] == old) node->inputs[j] = by;
+  for (unsigned j = 0; j < node->n_inputs; j++)
+    if (node->inputs[j] == old) node->inputs[j] = by;
+}
+
+void fuser_replace_input(Fuser *fuser, const GraphTensor *old, GraphTensor *by)
+{
+  if (!fuser->later) {
+    for (unsigned i = 0; i < fuser->live->len; i++)
+      replace_in(fuser->live->pdata[i], old, by);
+    return;
+  }
+  g_autoptr(GPtrArray) readers = fuser_later_readers(fuser, old);
+  if (!readers) return;
+  g_hash_table_steal(fuser->later, old);
+  for (unsigned i = 0; i < readers->len; i++) {
+    replace_in(readers->pdata[i], old, by);
+    fuser_add_reader(fuser, readers->pdata[i]);
   }
 }

@@ -345,6 +345,52 @@ static bool take_pages(AttentionPattern *at, Group **group, ProgramVerdict *verd
   return verdict->taken;
 }
 
+/* What is added to the scores of many queries, or hides them, and does not lie along keys: an exporter's bias of positions, whose heads are
+ * innermost. Tiles would take it element by element. */
+static bool lies_across(const AttentionPattern *at, const GraphTensor *tensor)
+{
+  const GraphTensor *scores = at->first->outputs[0];
+  unsigned last = tensor->rank - 1;
+  return tensor->rank >= 2 && fuser_is_view(tensor) && !number_is_packed(tensor->type) &&
+         symbolic_same(tensor->shape[last], scores->shape[scores->rank - 1]) &&
+         !symbolic_equals(tensor->shape[last], 1) && !symbolic_equals(tensor->strides[last], 0) &&
+         !symbolic_equals(tensor->strides[last], 1);
+}
+
+static bool reads(const GraphNode *node, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] == tensor) return true;
+  return false;
+}
+
+static void copy_along_keys(AttentionPattern *at, const GraphNode *reader, GraphTensor *source)
+{
+  Fuser *fuser = at->fuser;
+  GraphTensor *copy = fuser_make_copy(fuser, reader, source, source->shape, source->rank, source->rank - 1,
+                                      number_elements(source->type, 16));
+  unsigned place = 0;
+  while (!reads(fuser->live->pdata[place], source))
+    place++;
+  g_ptr_array_add(fuser->tensors, copy);
+  GraphNode *node = fuser_copy_node(fuser, reader, source, copy);
+  copy->producer = node;
+  at->producers[copy->index] = node;
+  fuser_replace_input(fuser, source, copy); /* attention of all layers has one bias */
+  g_ptr_array_insert(fuser->live, (gint)place, node);
+  fuser_note(fuser, "`%s` is copied for %s: it does not lie along keys", source->name, reader->op->name);
+}
+
+static void copy_steps(AttentionPattern *at, const Group *group)
+{
+  if (!has_many_queries(at)) return;
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned j = 0; node->op->class_ == OPERATOR_ELEMENTWISE && j < node->n_inputs; j++)
+      if (node->inputs[j] && lies_across(at, node->inputs[j])) copy_along_keys(at, node, node->inputs[j]);
+  }
+}
+
 static void fuse(AttentionPattern *at)
 {
   Fuser *fuser = at->fuser;
@@ -374,6 +420,7 @@ static void fuse(AttentionPattern *at)
              at->first->outputs[0]->name);
   for (unsigned i = 0; i < group->nodes->len; i++)
     g_hash_table_insert(fuser->chains, group->nodes->pdata[i], group);
+  copy_steps(at, group);
 }
 
 #define NEW_TENSORS 4 /* that visits make for a node: nobody is known to compute them */

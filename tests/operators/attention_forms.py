@@ -222,6 +222,19 @@ def linear_bias():
     yield g.result(s, v).expect(2, B=2)
 
 
+def bias_of_buckets():
+    """T5's: each distance has a number for each head, which lies innermost; one copy of it serves both layers."""
+    for rows in ("S", 1):
+        g = Graph("bias_of_buckets" + ("" if rows == "S" else "_step"), opset=23)
+        table, buckets = g.input("table", [8, 2]), g.input("buckets", [rows, "S"], "s32")
+        bias = g.node("Transpose", g.node("Gather", table, buckets), perm=[2, 0, 1])
+        bias = g.node("Unsqueeze", bias, g.list(0))
+        y, k, v = g.heads(rows=rows)
+        for _ in range(2):
+            y = g.node("MatMul", g.node("Softmax", g.node("Add", g.scores(y, k), bias), axis=-1), v)
+        yield g.give(y).expect(4 if rows == "S" else 3, B=2, S=65, note="it does not lie along keys" if rows == "S" else "")
+
+
 def windows():
     for alignment in ("begin", "end"):
         g = Graph(f"window_{alignment}")
@@ -354,7 +367,7 @@ def others():
 
 
 FORMS = [sums_written, sums_of_operator, sums_of_repeated_heads, masks_by_value, masks_of_other_alignment, masks_computed,
-         masks_of_ranges, mask_of_one_row, keys_turned_as_matrices, softmax_written, scales_in_front, masks_given, soft_cap, linear_bias, windows, head_sizes, multi_head,
+         masks_of_ranges, mask_of_one_row, keys_turned_as_matrices, softmax_written, scales_in_front, masks_given, soft_cap, linear_bias, bias_of_buckets, windows, head_sizes, multi_head,
          group_query, block, block_written, others]
 
 

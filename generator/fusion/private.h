@@ -114,8 +114,6 @@ GraphTensor *fuser_view_of(Fuser *fuser, const GraphTensor *tensor);
 /* A copy of the graph's tensor in its place, for a node that fusion makes to give: the graph, which others may read at the
  * same time and which outlives the nodes of fusion, is left as it is. */
 GraphTensor *fuser_own_tensor(Fuser *fuser, const GraphTensor *tensor);
-/* Readers of `old`, all of which come later, read `by`. */
-void fuser_replace_input(Fuser *fuser, const GraphTensor *old, GraphTensor *by);
 /* Elements that repeat along the dimensions that the tensor lacks. */
 GraphTensor *fuser_expanded(Fuser *fuser, const GraphTensor *tensor, const GraphTensor *like);
 /* Readers of the node's result read its input, and NULL; or the node that writes the result. */
@@ -130,15 +128,20 @@ bool fuser_is_view(const GraphTensor *tensor);
 /* Some node, done or among `live` (which may be NULL), reads the tensor through a view. */
 bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor);
 
-/* ---- who computes and reads what: index.c ---- */
+/* ---- readers of live nodes: later.c ---- */
 
-void fuser_index(Fuser *fuser);
+/* Readers of `old`, all of which come later, read `by`. */
+void fuser_replace_input(Fuser *fuser, const GraphTensor *old, GraphTensor *by);
 /* Who of the live nodes reads the tensor itself, once or several times each, and maybe nodes that are gone, which stood in front of its
  * readers; NULL: nobody. Who changes live nodes says so: a node that came, one tensor in place of another
  * (fuser_replace_input()), or that all may be otherwise. */
 GPtrArray *fuser_later_readers(Fuser *fuser, const GraphTensor *tensor);
 void fuser_add_reader(Fuser *fuser, GraphNode *node);
 void fuser_forget_readers(Fuser *fuser);
+
+/* ---- who computes and reads what: index.c ---- */
+
+void fuser_index(Fuser *fuser);
 /* Who computes each tensor, by its index, of the nodes that rewrites still change: g_free. */
 GraphNode **fuser_live_producers(const Fuser *fuser);
 /* Who of them computes the tensor where it lies; NULL: nobody, or it is a view or made of parts. */

@@ -53,25 +53,3 @@ GraphTensor *fuser_own_tensor(Fuser *fuser, const GraphTensor *tensor)
   fuser_replace_input(fuser, tensor, own);
   return own;
 }
-
-static void replace_in(GraphNode *node, const GraphTensor *old, GraphTensor *by)
-{
-  for (unsigned j = 0; j < node->n_inputs; j++)
-    if (node->inputs[j] == old) node->inputs[j] = by;
-}
-
-void fuser_replace_input(Fuser *fuser, const GraphTensor *old, GraphTensor *by)
-{
-  if (!fuser->later) {
-    for (unsigned i = 0; i < fuser->live->len; i++)
-      replace_in(fuser->live->pdata[i], old, by);
-    return;
-  }
-  g_autoptr(GPtrArray) readers = fuser_later_readers(fuser, old);
-  if (!readers) return;
-  g_hash_table_steal(fuser->later, old);
-  for (unsigned i = 0; i < readers->len; i++) {
-    replace_in(readers->pdata[i], old, by);
-    fuser_add_reader(fuser, readers->pdata[i]);
-  }
-}

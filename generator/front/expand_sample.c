@@ -6,6 +6,7 @@
  *   (token, row, offset, 0), where row is 0 if `seed` has an element for each row. Taken is the first of the largest logit - temperature ln E.
  *
  * With candidates the largest logits of a row are put in order first, and what is drawn is one of these, as many as top_k and top_p leave.
+ * All that follows the order is one row operator, or two.
  * Without (`candidates` 0) top_k and top_p are of whole rows: the least logit that they leave is found by digits, the highest first, of
  * the bits of f32 in an order that rises as the numbers do. A pass over the rows tells for each value of the digit how much is above
  * it: elements, or weights.
@@ -201,7 +202,7 @@ static GraphTensor *largest(const Sampler *s, GraphTensor *x, int64_t k, GraphTe
                                           .n_further = 1});
 }
 
-/* The `n` largest in order, and their tokens, s64: [R, n]. */
+/* The `n` largest in order, and their tokens, s32: [R, n]. */
 static GraphTensor *candidates_of(const Sampler *s, int64_t n, GraphTensor **tokens)
 {
   Expansion *at = s->at;
@@ -209,7 +210,7 @@ static GraphTensor *candidates_of(const Sampler *s, int64_t n, GraphTensor **tok
   GraphTensor *places = NULL, *chosen = NULL, *values;
   if (parts == 1) {
     values = largest(s, s->rows, n, &places);
-    *tokens = expand_cast(at, "token", places, NUMBER_S64);
+    *tokens = places;
     return expand_cast(at, "value", values, NUMBER_F32);
   }
   GraphTensor *of_parts = largest(s, shaped(s, "parts", s->rows, parts, width), n, &places);
@@ -218,7 +219,7 @@ static GraphTensor *candidates_of(const Sampler *s, int64_t n, GraphTensor **tok
   GraphTensor *begin = expand(at, ONNX_Mul, "begin", part, expand_number_s32(at, "width", width));
   GraphTensor *token = expand(at, ONNX_Add, "token",
                               gather(s, "place", shaped(s, "places", places, parts * n, 0), chosen), begin);
-  *tokens = expand_cast(at, "token", token, NUMBER_S64);
+  *tokens = token;
   return expand_cast(at, "value", values, NUMBER_F32);
 }
 
@@ -252,6 +253,30 @@ static GraphTensor *among_first(const Sampler *s, GraphTensor *rank)
   return expand(s->at, ONNX_Or, "inside", below, expand(s->at, ONNX_LessOrEqual, "open", k, s64(s, 0)));
 }
 
+static GraphTensor *row_sum(const Sampler *s, const char *part, GraphTensor *x)
+{
+  return x ? expand_reduce(s->at, ONNX_ReduceSum, part, x, 1u << 1) : NULL;
+}
+
+/* The last place in front of which weights add up to less than `bound`, for each: bit by bit, the highest first. A scan would be a kernel
+ * of its own, sums over the row are phases of one. */
+static GraphTensor *last_below(const Sampler *s, GraphTensor *weight, GraphTensor *rank, GraphTensor *bound,
+                               int64_t n)
+{
+  Expansion *at = s->at;
+  int64_t bit = 1;
+  while (bit * 2 < n)
+    bit *= 2;
+  GraphTensor *last = expand(at, ONNX_Min, "last", rank, expand_number_s32(at, "none", 0));
+  for (; bit && !expand_failed(at); bit /= 2) {
+    GraphTensor *next = expand(at, ONNX_Add, "next", last, expand_number_s32(at, "bit", (int32_t)bit));
+    GraphTensor *front = expand(at, ONNX_Less, "front", rank, next);
+    GraphTensor *sum = row_sum(s, "sum", expand_where(at, "in_front", front, weight, f32(s, 0)));
+    last = expand_where(at, "last", expand(at, ONNX_Less, "below", sum, bound), next, last);
+  }
+  return last;
+}
+
 /* Which candidates are left: the first always, of the others the first top_k, and of these those that weights in front of them do
  * not add up to top_p of all of. NULL: all are. */
 static GraphTensor *left_of(const Sampler *s, GraphTensor *values, int64_t n)
@@ -263,18 +288,10 @@ static GraphTensor *left_of(const Sampler *s, GraphTensor *values, int64_t n)
   GraphTensor *inside = among_first(s, rank), *left = inside;
   if (s->top_p) {
     GraphTensor *peak = column(s, "peak", values, 0), *p = for_each(s, "top_p", s->top_p, values, NUMBER_F32);
-    GraphTensor *before = expand_node(
-        at, &(ExpandNode){ONNX_CumSum,
-                          "before",
-                          2,
-                          {weight_of(s, values, peak, inside), expand_number(at, "axis", NUMBER_S32, 1)},
-                          .attributes = {{"exclusive", 1}}});
-    /* the last place, for each: steps of the row alone would be a kernel of their own */
-    GraphTensor *end = expand(at, ONNX_Max, "end", rank, expand_number_s32(at, "end", n - 1));
-    GraphTensor *last = weight_of(s, column(s, "last", values, n - 1), peak, among_first(s, end));
-    GraphTensor *all = expand(at, ONNX_Add, "all", column(s, "sum", before, n - 1), last);
-    left = expand(at, ONNX_Or, "nucleus",
-                  expand(at, ONNX_Less, "below", before, expand(at, ONNX_Mul, "bound", all, p)),
+    GraphTensor *weight = weight_of(s, values, peak, inside);
+    GraphTensor *all = row_sum(s, "all", weight);
+    GraphTensor *last = last_below(s, weight, rank, expand(at, ONNX_Mul, "bound", all, p), n);
+    left = expand(at, ONNX_Or, "nucleus", expand(at, ONNX_LessOrEqual, "before", rank, last),
                   expand(at, ONNX_GreaterOrEqual, "whole", p, f32(s, 1)));
     if (inside) left = expand(at, ONNX_And, "nucleus", left, among_first(s, rank));
   }
@@ -285,10 +302,17 @@ static GraphTensor *left_of(const Sampler *s, GraphTensor *values, int64_t n)
 static GraphTensor *draw_candidate(const Sampler *s, int64_t n)
 {
   GraphTensor *tokens = NULL, *values = candidates_of(s, n, &tokens);
-  if (expand_failed(s->at) || n == 1) return tokens;
-  GraphTensor *score = score_of(s, values, tokens), *left = left_of(s, values, n);
+  if (expand_failed(s->at) || n == 1) return expand_cast(s->at, "token", tokens, NUMBER_S64);
+  GraphTensor *score = score_of(s, values, expand_cast(s->at, "token", tokens, NUMBER_S64)),
+              *left = left_of(s, values, n);
   if (left) score = expand_where(s->at, "left", left, score, f32(s, -INFINITY));
-  return gather(s, "drawn", tokens, arg_max(s, "rank", score));
+  /* a Gather would be one more kernel behind the row's */
+  GraphTensor *rank = expand_cast(s->at, "rank", index_along(s, "rank", values, 1), NUMBER_S64),
+              *best = arg_max(s, "rank", score);
+  GraphTensor *drawn = expand_where(s->at, "drawn", expand(s->at, ONNX_Equal, "is_best", rank, best), tokens,
+                                    expand_number_s32(s->at, "none", -1));
+  return expand_cast(s->at, "drawn", expand_reduce(s->at, ONNX_ReduceMax, "drawn", drawn, 1u << 1),
+                     NUMBER_S64);
 }
 
 /* ---- whole rows ---- */

@@ -424,18 +424,38 @@ static bool keeps_loaded(const FusedOperator *op)
   return true;
 }
 
-/* Registers of a thread that has so many elements. */
+static bool has_maxima(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
+    if (row_of(op)->reductions[i].reduction == REDUCTION_MAX_SUM) return true;
+  return false;
+}
+
+/* Something is read or written of each row beside its elements. */
+static bool has_values(const FusedOperator *op)
+{
+  bool found = false;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    found |= op->inputs[i].every || symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
+  return found;
+}
+
+/* Registers of a thread that has so many elements of so wide rows. What is chosen at a row's end beside exponentials, and what there is of
+ * a row beside its elements, takes as many as an operand. */
 static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, bool aligned)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
   unsigned operands = count_operands(op);
-  bool open = !symbolic_is_constant(row_of(op)->columns, NULL);
+  int64_t known;
+  bool open = !symbolic_is_constant(row_of(op)->columns, &known);
   bool light = !open && is_narrow(op) && keeps_loaded(op); /* of open rows nothing was timed */
   unsigned kept =
       fit->again || light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
+  bool ragged = !open && known != fit->cols && has_maxima(op);
   return kept + model->row_own + operands * model->row_operand / (light ? 2 : 1) +
-         (aligned ? 0 : model->row_apart) + (open ? model->row_open : 0);
+         (ragged + has_values(op)) * model->row_operand + (aligned ? 0 : model->row_apart) +
+         (open ? model->row_open : 0);
 }
 
 /* Rows of 16 bits without moments beside an operand want fewer elements a thread. */

@@ -177,8 +177,8 @@ void expand_softmax_cross_entropy_loss_gradient(Expansion *at)
   if (!check_classes(at, 1, 2, 3) || !check_given(at)) return;
   GraphTensor *x = expand_input(at, 1), *wide = expand_widened(at, x);
   Classes classes = read_classes(at, 2, 3);
-  GraphTensor *below = expand(at, ONNX_Sub, "below", wide, log_sum(at, wide));
-  GraphTensor *share = expand(at, ONNX_Exp, "share_of", below, NULL);
+  GraphTensor *share =
+      expand_node(at, &(ExpandNode){ONNX_Softmax, "share_of", 1, {wide}, .attributes = {{"axis", 1}}});
   GraphTensor *place =
       expand_node(at, &(ExpandNode){ONNX_IndexAlong, "place", 1, {x}, .attributes = {{"axis", 1}}});
   GraphTensor *hit = expand(at, ONNX_Equal, "hit", place,

@@ -276,9 +276,12 @@ void lower_elementwise(Lower *lower, IrOp *op)
     for (unsigned i = 0; i < op->n_operands; i++)
       x[i] = operands[i][r];
     bool truth;
-    tile->reg[r] = lower_known_truth(op, tile->layout, r, &truth)
-                       ? lower_int(lower, truth)
-                       : compute(lower, op, tile->element, source, x);
+    if (lower_known_truth(op, tile->layout, r, &truth))
+      tile->reg[r] = lower_int(lower, truth);
+    else if (r && lower_same_truth(lower, op, tile->layout, r, r - 1))
+      tile->reg[r] = tile->reg[r - 1];
+    else
+      tile->reg[r] = compute(lower, op, tile->element, source, x);
   }
   lower_tile_bind(lower, result, tile);
 }

@@ -1,5 +1,7 @@
 /* Truth values of places: what is computed of rows' and columns' numbers and constants alone is in many registers the same for all threads.
- * It is known then: what it selects against is never computed. */
+ * It is known then: what it selects against is never computed. And a bound that is a multiple of a vector's elements lies between vectors:
+ * one comparison says it of all elements of a vector. */
+#include "ir/facts.h"
 #include "ir/lower/lower.h"
 
 #define KNOWN_DEPTH 4 /* operations behind one another that are looked through */
@@ -56,5 +58,46 @@ bool lower_known_truth(const IrOp *op, const Layout *layout, unsigned reg, bool 
     }
   }
   *truth = first;
+  return true;
+}
+
+#define UNIT_MOST 64 /* elements that one comparison tells of at most */
+
+/* The part of an integer tile, or a scalar, that its coordinates say. What they do not say is a multiple of *unit, which may become less. */
+static bool place_at(const Lower *lower, const IrExpr *expr, const unsigned *at, unsigned depth,
+                     int64_t *place, unsigned *unit)
+{
+  const IrValue *tile = expr->kind == EXPR_VALUE && expr->value->type.kind == TYPE_TILE ? expr->value : NULL;
+  if (!tile) {
+    *unit = MIN(*unit, ir_known_multiple(lower->kernel, expr, *unit));
+    return *unit > 1;
+  }
+  if (tile->variable || !tile->def || tile->type.element != NUMBER_S32 || !depth) return false;
+  if (tile->def->code == OP_IOTA) {
+    *place += at[ir_attribute_int(tile->def, ATTR_DIM, 0)];
+    return true;
+  }
+  return tile->def->code == OP_ADD && place_at(lower, tile->def->operands[0], at, depth - 1, place, unit) &&
+         place_at(lower, tile->def->operands[1], at, depth - 1, place, unit);
+}
+
+bool lower_same_truth(const Lower *lower, const IrOp *op, const Layout *layout, unsigned reg, unsigned other)
+{
+  unsigned warps = layout_size(layout, PLACE_WARP), lanes = layout_size(layout, PLACE_LANE);
+  if ((op->code != OP_LT && op->code != OP_GE) || op->n_operands != 2) return false;
+  for (unsigned thread = 0; thread < warps * lanes; thread++) {
+    const unsigned regs[] = {reg, other};
+    int64_t places[2] = {0};
+    unsigned unit = UNIT_MOST, bound[LAYOUT_MAX_DIMS] = {0};
+    for (unsigned i = 0; i < 2; i++) {
+      unsigned at[LAYOUT_MAX_DIMS] = {0};
+      int64_t none = 0;
+      layout_at(layout, 0, thread / lanes, thread % lanes, regs[i], at);
+      if (!place_at(lower, op->operands[0], at, KNOWN_DEPTH, &places[i], &unit) ||
+          !place_at(lower, op->operands[1], bound, 0, &none, &unit))
+        return false;
+    }
+    if (places[0] / unit != places[1] / unit) return false;
+  }
   return true;
 }

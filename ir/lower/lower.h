@@ -300,6 +300,8 @@ IrOp *lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, Lowe
 
 /* Is a comparison of rows' and columns' numbers and constants the same for all threads in a register of its tile? */
 bool lower_known_truth(const IrOp *op, const Layout *layout, unsigned reg, bool *truth);
+/* Is a comparison of such numbers with a bound the same in two registers of each thread? */
+bool lower_same_truth(const Lower *lower, const IrOp *op, const Layout *layout, unsigned reg, unsigned other);
 
 /* ---- elementwise.c ---- */
 

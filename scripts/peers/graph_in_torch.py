@@ -206,6 +206,12 @@ def cumulative(node):
     return lambda x, _: torch.cumsum(x, axis, dtype=x.dtype)
 
 
+def index_along(node):
+    shape, axis = node.first["shape"], node["axis"] % len(node.first["shape"])
+    sides = [extent if d == axis else 1 for d, extent in enumerate(shape)]
+    return lambda x: torch.arange(shape[axis], dtype=TYPES[node.out["type"]], device=x.device).reshape(sides).expand(shape)
+
+
 def top_k(node):
     k, axis, largest, ordered = node.known(1)[0], node["axis"], bool(node["largest"]), bool(node["sorted"])
     return lambda x, _: torch.topk(x, k, axis, largest, ordered)
@@ -317,6 +323,7 @@ TABLE = {
     "ReduceSumSquare": reduction(lambda x, axes, keep: torch.sum(x * x, axes, keep, dtype=x.dtype)),
     "ReduceLogSumExp": reduction(torch.logsumexp),
     "ArgMax": arg(torch.argmax), "ArgMin": arg(torch.argmin), "TopK": top_k, "CumSum": cumulative,
+    "IndexAlong": index_along,
     "MatMul": product, "GroupedMatMul": grouped, "attention": attention, "AttentionGradPart": gradient,
 }
 
@@ -448,7 +455,7 @@ def check(graph):
     """Raises Unsupported for what there is no translation of."""
     graph = graph_of_attention(graph)
     for entry in graph["nodes"]:
-        if (entry["domain"] and entry["op"] not in ("AttentionGradPart", "GroupedMatMul")) or entry["op"] not in TABLE:
+        if (entry["domain"] and entry["op"] not in ("AttentionGradPart", "GroupedMatMul", "IndexAlong")) or entry["op"] not in TABLE:
             raise Unsupported(f"{entry['op']} has no translation")
         TABLE[entry["op"]](Node(graph, entry))
     dense = lambda t: t["strides"] == [*reversed(running(reversed(t["shape"])))]

@@ -17,7 +17,7 @@
 const SpaceKind *space_kind_order(void)
 {
   static const Axis axes[] = {{"chunk"}, {"threads"}};
-  static const SpaceKind kind = SPACE_KIND("order", axes, NULL, false);
+  static const SpaceKind kind = SPACE_KIND("order take", axes, NULL, false);
   return &kind;
 }
 
@@ -26,24 +26,38 @@ void judge_order(const Problem *problem, bool priced, ProgramVerdict *verdict)
 {
 }
 
+/* A power of two, so many at least. */
+static int64_t slots_of(int64_t most)
+{
+  int64_t slots = LEAST_SLOTS;
+  while (slots < most)
+    slots *= 2;
+  return slots;
+}
+
 static void set_form(const Problem *problem, const Candidate *form, Choice *choice)
 {
   const FusedOrder *order = order_of(problem->op);
   candidate_carry(form, choice, NULL, NULL);
   choice_set_name(choice, "index", number_name(problem->op->inputs[0].tensor->type));
-  int64_t slots = LEAST_SLOTS;
-  while (slots < order->bins)
-    slots *= 2;
-  choice_set_int(choice, "bins", order->bins);
-  choice_set_int(choice, "slots", slots);
-  choice_set_int(choice, "align", order->align);
   choice_set_int(choice, "part", order->part);
-  choice_set_int(choice, "tallies", order->tallies);
-  choice_set_int(choice, "known", order->known);
+  choice_set_int(choice, "shift", order->shift);
   choice_set_int(choice, "places", order->output[ORDER_PLACES] != PROGRAM_NONE);
   choice_set_int(choice, "sources", order->output[ORDER_SOURCES] != PROGRAM_NONE);
-  choice_set_int(choice, "dense",
-                 symbolic_equals(order->strides[1], 1) && symbolic_same(order->strides[0], order->each));
+  if (!order->taken) {
+    choice_set_int(choice, "bins", order->bins);
+    choice_set_int(choice, "slots", slots_of(order->bins));
+    choice_set_int(choice, "align", order->align);
+    choice_set_int(choice, "tallies", order->tallies);
+    choice_set_int(choice, "known", order->known);
+    choice_set_int(choice, "magnitudes", order->magnitudes);
+    choice_set_int(choice, "based", order->based);
+    choice_set_int(choice, "above", order->above);
+    choice_set_int(choice, "dense",
+                   symbolic_equals(order->strides[1], 1) && symbolic_same(order->strides[0], order->each));
+  } else {
+    choice_set_int(choice, "slots", slots_of(choose_maximum(problem, order->parts)));
+  }
   choice->tile_text = arena_printf(problem->arena, "%d", (int)candidate_int(form, "chunk"));
   choice->suffix =
       arena_printf(problem->arena, "%s%s", choice->tile_text, candidate_words(form, problem->arena));
@@ -75,9 +89,10 @@ bool choose_order(Chooser *chooser)
   const Problem *problem = chooser->problem;
   Candidate form;
   g_autofree int64_t *values = fact_values(problem);
-  Choice *choice = choose_open(chooser, "order");
+  const char *template = order_of(problem->op)->taken ? "take" : "order";
+  Choice *choice = choose_open(chooser, template);
   Order order = {problem, *choice, choice};
-  const Trial trial = {.template_name = "order", .facts = values, .settle = settle, .data = &order};
+  const Trial trial = {.template_name = template, .facts = values, .settle = settle, .data = &order};
   if (!trial_winner(problem, &trial, &form)) {
     error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "keys", NULL,
               "no block puts these keys in order");

@@ -3,13 +3,13 @@
  *
  * The k-th magnitude is found by digits, the highest one first: as bits, magnitudes of floats rise as the floats do. Of the elements
  * that have the digits found so far the next one is counted, all its values in one pass; it is the largest one that leaves k elements not
- * below. What is above the magnitude is taken, and of its equals the first ones: a counting sort tells which these are, and
- * another one where each element that is taken comes to. */
+ * below. What is above the magnitude is taken, and of its equals the first ones: both are counted in parts, so that blocks know where
+ * what they take comes to. */
 #include "generator/front/expand_rows.h"
 #include "generator/front/expand_search.h"
 #include <math.h>
 
-#define DIGIT_MOST 11  /* bits: so many values a block counts in registers */
+#define DIGIT_MOST 11  /* bits: so many values a block counts at once */
 #define BLOCK      128 /* values that share a scale */
 #define LARGEST    7   /* of 4 bits with a sign, as far on both sides */
 
@@ -30,13 +30,13 @@ typedef struct Largest {
   Expansion *x;
   int64_t n, k;
   GraphTensor *key;   /* [n] */
-  GraphTensor *bits;  /* of the magnitude, as far as they are found, s32 [1] */
+  GraphTensor *keys;  /* the same, [n, 1] */
+  GraphTensor *bits;  /* of the magnitude, as far as they are found, with room for the next digit, s32 [1] */
   GraphTensor *above; /* so many elements have larger ones, s32 [1] */
 } Largest;
 
 #define SINGLE_MANTISSA 23
 #define SINGLE_EXPONENT 8
-#define SINGLE_INFINITY 0x7f800000
 
 /* Bits of f32's mantissa that numbers of the type leave 0. */
 static unsigned unused_bits(NumberType type)
@@ -44,30 +44,13 @@ static unsigned unused_bits(NumberType type)
   return SINGLE_MANTISSA - (type == NUMBER_F16 ? 10 : type == NUMBER_BF16 ? 7 : SINGLE_MANTISSA);
 }
 
-/* Of each element its magnitude as f32 has it, down to the bit `shift` of those that are used; NaN and infinity are one. */
-static GraphTensor *magnitude(const Largest *s, unsigned shift)
+/* One more digit of the magnitude, from bit `shift` on of so many values. Elements with other digits in front of it have no key. `next`:
+ * values of the digit behind it. */
+static void find_digit(Largest *s, unsigned shift, int64_t values, int64_t next)
 {
   Expansion *x = s->x;
-  GraphTensor *size = expand(x, ONNX_Abs, "magnitude", expand_widened(x, s->key), NULL);
-  GraphTensor *bits =
-      expand_node(x, &(ExpandNode){ONNX_BitCast, "magnitude", 1, {size}, .attributes = {{"to", NUMBER_S32}}});
-  bits = expand_with_s32(x, ONNX_Min, "magnitude", bits, SINGLE_INFINITY);
-  shift += unused_bits(s->key->type);
-  return shift ? expand_with_s32(x, ONNX_Div, "magnitude", bits, INT64_C(1) << shift) : bits;
-}
-
-/* One more digit of the magnitude, so many bits from `shift` on. Elements with other digits in front of it have no key. */
-static void find_digit(Largest *s, unsigned shift, unsigned width)
-{
-  Expansion *x = s->x;
-  const Symbolic *n = symbolic_constant(expand_arena(x), s->n);
-  int64_t part, values = INT64_C(1) << width;
-  GraphTensor *key = magnitude(s, shift);
-  if (s->bits) {
-    s->bits = expand_with_s32(x, ONNX_Mul, "bits", s->bits, values);
-    key = expand(x, ONNX_Sub, "digit", key, s->bits);
-  }
-  GraphTensor *tallies = expand_tally_keys(x, reshape(x, "digits", key, s->n, 1), n, values, &part);
+  int64_t part;
+  GraphTensor *tallies = expand_tally_magnitudes(x, s->keys, s->bits, values, shift, false, &part);
   GraphTensor *count = expand_reduce_away(x, ONNX_ReduceSum, "count", tallies, 1u << 0);
   GraphTensor *reach = expand_node(x, &(ExpandNode){ONNX_CumSum,
                                                     "reach",
@@ -81,18 +64,21 @@ static void find_digit(Largest *s, unsigned shift, unsigned width)
   GraphTensor *more = expand_where(x, "more", enough, expand_number_s32(x, "none", 0), count);
   more = expand_reduce(x, ONNX_ReduceSum, "more", more, 1u << 0);
   found = expand_with_s32(x, ONNX_Sub, "found", found, 1);
-  s->bits = s->bits ? expand(x, ONNX_Add, "bits", s->bits, found) : found;
+  if (s->bits) found = expand(x, ONNX_Add, "bits", s->bits, found);
+  s->bits = expand_with_s32(x, ONNX_Mul, "bits", found, next);
   s->above = s->above ? expand(x, ONNX_Add, "above", s->above, more) : more;
 }
 
 static void find_magnitude(Largest *s)
 {
-  unsigned bits = SINGLE_EXPONENT + SINGLE_MANTISSA - unused_bits(s->key->type),
-           digits = (bits + DIGIT_MOST - 1) / DIGIT_MOST;
+  unsigned unused = unused_bits(s->key->type), bits = SINGLE_EXPONENT + SINGLE_MANTISSA - unused,
+           digits = (bits + DIGIT_MOST - 1) / DIGIT_MOST, width = (bits + digits - 1) / digits;
+  s->keys = reshape(s->x, "keys", s->key, s->n, 1);
   for (; digits && !expand_failed(s->x); digits--) {
-    unsigned width = (bits + digits - 1) / digits;
     bits -= width;
-    find_digit(s, bits, width);
+    unsigned next = digits > 1 ? (bits + digits - 2) / (digits - 1) : 0;
+    find_digit(s, unused + bits, INT64_C(1) << width, INT64_C(1) << next);
+    width = next;
   }
 }
 
@@ -101,36 +87,28 @@ static void find_magnitude(Largest *s)
 /* In their order. */
 typedef struct Taken {
   GraphTensor *place; /* of each element among them, -1: it is none, s32 [n] */
-  GraphTensor *order; /* the element at each place, s32 [n]; behind all of them -1 */
+  GraphTensor *order; /* the element at each place, s32 [k] */
 } Taken;
-
-/* Places of the elements that a mask names. */
-static GraphTensor *place_some(const Largest *s, GraphTensor *mask, GraphTensor **further, unsigned n_further)
-{
-  Expansion *x = s->x;
-  GraphTensor *key =
-      expand_where(x, "key", mask, expand_number_s32(x, "some", 0), expand_number_s32(x, "none", -1));
-  GraphTensor *place = expand_place_keys(x, reshape(x, "keys", key, s->n, 1),
-                                         symbolic_constant(expand_arena(x), s->n), 1, 1, further, n_further);
-  return reshape(x, "place", place, s->n, 0);
-}
 
 /* Elements above the magnitude, and so many of its equals that there are k. */
 static void take_largest(Largest *s, Taken *taken)
 {
   Expansion *x = s->x;
-  GraphTensor *further[2] = {NULL};
   find_magnitude(s);
   if (expand_failed(x)) return;
-  GraphTensor *bits = magnitude(s, 0);
-  GraphTensor *rank = place_some(s, expand(x, ONNX_Equal, "equal", bits, s->bits), further, 1);
+  int64_t part;
+  unsigned shift = unused_bits(s->key->type);
+  GraphTensor *tallies = expand_tally_magnitudes(x, s->keys, s->bits, 2, shift, true, &part);
   GraphTensor *room = expand(x, ONNX_Sub, "room", expand_number_s32(x, "k", s->k), s->above);
-  GraphTensor *first = expand(x, ONNX_And, "first",
-                              expand(x, ONNX_GreaterOrEqual, "equal", rank, expand_number_s32(x, "none", 0)),
-                              expand(x, ONNX_Less, "first", rank, room));
-  GraphTensor *more = expand(x, ONNX_Less, "more", s->bits, bits);
-  taken->place = place_some(s, expand(x, ONNX_Or, "taken", more, first), further, 2);
-  taken->order = further[1];
+  GraphTensor *place =
+      expand_node(x, &(ExpandNode){ONNX_PlaceMagnitudes,
+                                   "places",
+                                   4,
+                                   {s->keys, s->bits, tallies, room},
+                                   .attributes = {{"count", s->k}, {"part", part}, {"shift", shift}},
+                                   .further = &taken->order,
+                                   .n_further = 1});
+  taken->place = reshape(x, "place", place, s->n, 0);
 }
 
 /* ---- what the operators share ---- */
@@ -190,9 +168,8 @@ void expand_largest_magnitudes(Expansion *x)
   s.key = flat(x, "flat", expand_input(x, 0), s.n);
   take_largest(&s, &taken);
   if (expand_failed(x)) return;
-  GraphTensor *index = expand_slice(x, "taken", taken.order, 0, 0, s.k);
-  expand_give(x, 0, expand_of_each(x, "values", s.key, index));
-  expand_give(x, 1, index);
+  expand_give(x, 0, expand_of_each(x, "values", s.key, taken.order));
+  expand_give(x, 1, taken.order);
 }
 
 /* ---- CompressGradient ---- */
@@ -251,7 +228,7 @@ void expand_compress_gradient(Expansion *x)
   GraphTensor *taken = expand_where(x, "taken", expand_with_s32(x, ONNX_Less, "real", slot, s.k),
                                     expand_of_each(x, "taken", sum, index), number_f32(x, "zero", 0));
   GraphTensor *codes = quantize(x, taken, blocks, &scales);
-  expand_give(x, 0, expand_slice(x, "index", chosen.order, 0, 0, s.k));
+  expand_give(x, 0, chosen.order);
   GraphTensor *spread =
       reshape(x, "sent",
               expand(x, ONNX_Mul, "sent",

@@ -237,15 +237,16 @@ GraphTensor *expand_selected(Expansion *x, const Selection *s, GraphTensor *plac
 #define ALONE_MANY    2048 /* of more bins than that: 8192 of 1024 took 34 us, 200000 by parts 21 */
 #define ALONE_BINS    512
 #define COUNTED_LEAST 2048      /* keys of a part: each block reads what all parts count */
-#define PARTS_MOST    128       /* so there are not many more of them */
+#define PARTS_MOST    128       /* so there are not many more of them; */
+#define PARTS_READ    512       /* of magnitudes, whose counts another kernel adds up */
 #define LIKELY_MOST   (1 << 19) /* keys, where nothing is known of them */
 
-static int64_t part_of_keys(Expansion *x, const Symbolic *n)
+static int64_t part_of_keys(Expansion *x, const Symbolic *n, int64_t parts)
 {
   int64_t least, most, known, part = COUNTED_LEAST;
   symbolic_range(n, expand_facts(x), &least, &most);
   if (!symbolic_is_constant(n, &known)) most = MIN(most, LIKELY_MOST);
-  while (most / part > PARTS_MOST)
+  while (most / part > parts)
     part *= 2;
   return part;
 }
@@ -253,16 +254,29 @@ static int64_t part_of_keys(Expansion *x, const Symbolic *n)
 GraphTensor *expand_tally_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
                                int64_t *part)
 {
-  *part = part_of_keys(x, n);
+  *part = part_of_keys(x, n, PARTS_MOST);
   return expand_node(
       x, &(ExpandNode){
              ONNX_TallyKeys, "tallies", 1, {keys}, .attributes = {{"experts", bins}, {"part", *part}}});
 }
 
+GraphTensor *expand_tally_magnitudes(Expansion *x, GraphTensor *keys, GraphTensor *base, int64_t bins,
+                                     unsigned shift, bool above, int64_t *part)
+{
+  *part = part_of_keys(x, keys->shape[0], PARTS_READ);
+  return expand_node(
+      x,
+      &(ExpandNode){ONNX_TallyMagnitudes,
+                    "tallies",
+                    2,
+                    {keys, base},
+                    .attributes = {{"experts", bins}, {"part", *part}, {"shift", shift}, {"above", above}}});
+}
+
 GraphTensor *expand_place_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
                                int64_t align, GraphTensor **further, unsigned n_further)
 {
-  int64_t part = part_of_keys(x, n);
+  int64_t part = part_of_keys(x, n, PARTS_MOST);
   GraphTensor *tallies = expand_is_at_most(x, n, bins > ALONE_BINS ? ALONE_MANY : ALONE_MOST)
                              ? NULL
                              : expand_tally_keys(x, keys, n, bins, &part);

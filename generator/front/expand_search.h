@@ -48,6 +48,10 @@ GraphTensor *expand_selected(Expansion *x, const Selection *selection, GraphTens
 /* How often each key is among each part of the keys, s32 [parts, bins]; *part: elements of one. */
 GraphTensor *expand_tally_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
                                int64_t *part);
+/* The same of floats [n, 1] by the bits of their magnitudes from `shift` on, less `base`, s32 [1], which may be NULL; above: larger ones
+ * count as the last. */
+GraphTensor *expand_tally_magnitudes(Expansion *x, GraphTensor *keys, GraphTensor *base, int64_t bins,
+                                     unsigned shift, bool above, int64_t *part);
 /* The row of each key; further results as PlaceKeys has them, one or two. One block does all of few. */
 GraphTensor *expand_place_keys(Expansion *x, GraphTensor *keys, const Symbolic *n, int64_t bins,
                                int64_t align, GraphTensor **further, unsigned n_further);

@@ -662,6 +662,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_TOP: return infer_top(at, shape);
   case SHAPE_RULE_TALLIES: return infer_tallies(at, shape);
   case SHAPE_RULE_PLACES: return infer_places(at, shape);
+  case SHAPE_RULE_TAKEN: return infer_taken(at, shape);
   case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
   case SHAPE_RULE_MASK: return infer_mask(at, shape);
   case SHAPE_RULE_SCATTER_ELEMENTS: return infer_scatter_elements(at, shape);
@@ -753,7 +754,7 @@ bool infer_node(Inference *at)
   Shape other = parts || windows || places || caches ? shape : statistics_shape(at, &shape);
   if (node->op->shape_rule == SHAPE_RULE_SEQUENCES) other.rank--; /* one value of each row and head */
   if (node->op->shape_rule == SHAPE_RULE_GRADIENT) infer_gradient_further(at, &further, &other);
-  bool ordered = node->op->shape_rule == SHAPE_RULE_PLACES;
+  bool ordered = node->op->shape_rule == SHAPE_RULE_PLACES || node->op->shape_rule == SHAPE_RULE_TAKEN;
   for (unsigned i = 1; i < node->n_outputs; i++) {
     if (ordered) infer_places_further(at, i, &other);
     if (ordered) further = NUMBER_S32;

@@ -101,6 +101,7 @@ bool infer_sequences(Inference *at, Shape *shape);
 /* infer_places.c: TallyKeys and PlaceKeys, and the shapes of its further results. */
 bool infer_tallies(Inference *at, Shape *shape);
 bool infer_places(Inference *at, Shape *shape);
+bool infer_taken(Inference *at, Shape *shape);
 void infer_places_further(Inference *at, unsigned output, Shape *shape);
 /* Rows for so many elements of keys, whose rows begin at multiples. */
 const Symbolic *infer_rows_of_keys(const Graph *graph, const Symbolic *elements, int64_t keys, int64_t align);

@@ -131,6 +131,7 @@ typedef enum {
   SHAPE_RULE_TOP,             /* input 0's, but attribute k along the last dimension */
   SHAPE_RULE_TALLIES,         /* [parts of input 0, experts] */
   SHAPE_RULE_PLACES,          /* as input 0; [experts] and [rows] */
+  SHAPE_RULE_TAKEN,           /* as input 0; [count] */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
   SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
   SHAPE_RULE_SCATTER_ELEMENTS, /* input 0's; an index and an update for some elements */

@@ -286,6 +286,8 @@ static void write_reduction(StepScope *scope, unsigned i)
   case REDUCTION_FIRST_OF:
   case REDUCTION_COUNT_OF:
   case REDUCTION_TALLY:
+  case REDUCTION_TALLY_MAGNITUDES:
+  case REDUCTION_TAKEN:
   case REDUCTION_PLACES:
   case REDUCTION_ENDS_OF:
   case REDUCTION_SOURCE_OF:

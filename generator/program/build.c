@@ -196,7 +196,7 @@ Program *program_build(const ProgramGroup *group)
   const GraphNode *sequences = find_sequences(group);
   if (sequences && sequences->op->id == ONNX_AppendRows)
     program_append_rows(&at, sequences);
-  else if (sequences && (sequences->op->id == ONNX_TallyKeys || sequences->op->id == ONNX_PlaceKeys))
+  else if (sequences && program_is_places(sequences))
     program_add_places(&at, sequences);
   else if (sequences && sequences->op->id == ONNX_AttentionGradPart)
     program_add_gradient(&at, sequences);

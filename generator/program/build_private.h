@@ -122,6 +122,7 @@ void program_add_sequences(ProgramBuilder *at, const GraphNode *node);
 /* build_append.c: AppendRows, which is a group of its own as well. */
 void program_append_rows(ProgramBuilder *at, const GraphNode *node);
 /* build_places.c: a counting sort of keys: the same. */
+bool program_is_places(const GraphNode *node); /* it counts keys, or puts them in order */
 void program_add_places(ProgramBuilder *at, const GraphNode *node);
 /* build_gradient.c: a part of attention's gradients: the same. */
 void program_add_gradient(ProgramBuilder *at, const GraphNode *node);

@@ -54,7 +54,8 @@ static bool take_nodes(Match *at)
     if (!from || from->kind == NODE_READ || from->kind == NODE_INDEX)
       return refuse(at, "something else is written, too");
     if (node->combines) return refuse(at, "parts of its values are combined");
-    OrderResult result = from->reduction == REDUCTION_PLACES      ? ORDER_PLACES
+    bool places = from->reduction == REDUCTION_PLACES || from->reduction == REDUCTION_TAKEN;
+    OrderResult result = places                                   ? ORDER_PLACES
                          : from->reduction == REDUCTION_ENDS_OF   ? ORDER_ENDS
                          : from->reduction == REDUCTION_SOURCE_OF ? ORDER_SOURCES
                                                                   : ORDER_TALLIES;
@@ -89,6 +90,12 @@ static bool bind_tallies(Match *at, const ProgramNode *tally)
   const ProgramNode *keys = read_of(at, &tally->operands[0]);
   FusedOrder *bound = at->bound;
   if (!keys || !take_nodes(at) || !take_keys(at, keys)) return false;
+  if (tally->reduction == REDUCTION_TALLY_MAGNITUDES) {
+    bound->magnitudes = true;
+    bound->based = tally->operands[2].kind == VALUE_NODE;
+    bound->shift = (int64_t)tally->operands[3].immediate;
+    bound->above = tally->operands[4].immediate != 0;
+  }
   const GraphTensor *tallies = at->fused->outputs[0].tensor;
   bound->tallies = true;
   bound->parts = tallies->shape[0];
@@ -111,16 +118,41 @@ static bool bind_places(Match *at, const ProgramNode *places)
   return true;
 }
 
+static bool bind_taken(Match *at, const ProgramNode *taken)
+{
+  const ProgramNode *keys = read_of(at, &taken->operands[0]), *known = read_of(at, &taken->operands[3]);
+  FusedOrder *bound = at->bound;
+  if (!keys || !known || !take_nodes(at) || !take_keys(at, keys)) return false;
+  bound->magnitudes = bound->based = bound->taken = bound->known = true;
+  bound->shift = (int64_t)taken->operands[2].immediate;
+  bound->part = graph_attribute(taken->source, "part")->integer;
+  bound->parts = known->access.tensor->shape[0];
+  bound->bins = 2;
+  if (bound->output[ORDER_SOURCES] != PROGRAM_NONE)
+    bound->rows = at->fused->outputs[bound->output[ORDER_SOURCES]].tensor->shape[0];
+  return true;
+}
+
+static bool bind_counted(Match *at, const ProgramNode *node)
+{
+  if (node->reduction == REDUCTION_TAKEN) return bind_taken(at, node);
+  return node->reduction == REDUCTION_PLACES ? bind_places(at, node) : bind_tallies(at, node);
+}
+
 FamilyMatch match_order(const Program *program, FusedOperator *fused, const char **why)
 {
-  const ProgramNode *tally = find(program, REDUCTION_TALLY), *places = find(program, REDUCTION_PLACES);
+  static const ProgramReduction counted[] = {REDUCTION_TALLY, REDUCTION_TALLY_MAGNITUDES, REDUCTION_PLACES,
+                                             REDUCTION_TAKEN};
+  const ProgramNode *node = NULL;
+  for (unsigned i = 0; i < G_N_ELEMENTS(counted) && !node; i++)
+    node = find(program, counted[i]);
   *why = NULL;
-  if (!tally && !places) return MATCH_OTHER;
+  if (!node) return MATCH_OTHER;
   FusedOrder *bound = arena_new_object(program->arena, FusedOrder);
   Match at = {.program = program, .fused = fused, .bound = bound};
   fused->binding = bound;
-  fused->anchor = (tally ? tally : places)->source;
-  if (fused->anchor && (tally ? bind_tallies(&at, tally) : bind_places(&at, places))) return MATCH_TAKEN;
+  fused->anchor = node->source;
+  if (fused->anchor && bind_counted(&at, node)) return MATCH_TAKEN;
   *why = at.why ? at.why : "it is no counting sort of keys";
   return MATCH_NEARLY;
 }
@@ -130,7 +162,8 @@ FamilyMatch match_order(const Program *program, FusedOperator *fused, const char
 void visit_order(const FusedOperator *op, const BindingVisitor *visitor)
 {
   const FusedOrder *order = order_of(op);
-  const int64_t numbers[] = {order->tallies, order->known, order->bins, order->align, order->part};
+  const int64_t numbers[] = {order->tallies, order->known, order->magnitudes, order->based, order->above,
+                             order->taken,   order->shift, order->bins,       order->align, order->part};
   const Symbolic *const expressions[] = {order->tokens,     order->each,  order->strides[0],
                                          order->strides[1], order->parts, order->rows};
   for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)

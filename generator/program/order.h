@@ -5,8 +5,13 @@
 typedef enum { ORDER_PLACES, ORDER_ENDS, ORDER_SOURCES, ORDER_TALLIES, ORDER_RESULTS } OrderResult;
 
 typedef struct FusedOrder {
-  bool tallies;                  /* keys of each part are counted, and that is all */
-  bool known;                    /* that has been done */
+  bool tallies;    /* keys of each part are counted, and that is all */
+  bool known;      /* that has been done */
+  bool magnitudes; /* keys are bits of floats' magnitudes, from `shift` on, less what an input says */
+  bool based;      /* there is such an input */
+  bool above;      /* larger ones count as the last */
+  bool taken;      /* those above 0, and some at 0, have places */
+  int64_t shift;
   const Symbolic *tokens, *each; /* keys [tokens, each] */
   const Symbolic *strides[2];    /* of these */
   const Symbolic *elements;      /* tokens times each */

@@ -177,7 +177,8 @@ void program_settle(Program *program)
     case NODE_INDEX: axes |= program_axes_in(program, node->index); break;
     case NODE_REDUCE: axes = (axes | varies_by_lengths(program, node->axes)) & ~node->axes; break;
     case NODE_SCAN: /* each place follows from all tallies */
-      axes = node->reduction == REDUCTION_PLACES ? node->axes : axes | node->axes;
+      axes = node->reduction == REDUCTION_PLACES || node->reduction == REDUCTION_TAKEN ? node->axes
+                                                                                       : axes | node->axes;
       break;
     case NODE_MAP: break;
     }

@@ -53,36 +53,41 @@ typedef struct ProgramValue {
 } ProgramValue;
 
 /* name, operands, results */
-#define PROGRAM_REDUCTIONS(ROW)                                                                                                 \
-  ROW(SUM, "sum", 1, 1)                                                                                                         \
-  ROW(MEAN, "mean", 1, 1)                                                                                                       \
-  ROW(MAX, "max", 1, 1) /* NaN if any is */                                                                                     \
-  ROW(MIN, "min", 1, 1)                                                                                                         \
-  ROW(PROD, "prod", 1, 1)                                                                                                       \
-  ROW(DOT, "dot", 2, 1)         /* sum of products of two values */                                                             \
-  ROW(MOMENTS, "moments", 1, 2) /* mean, and mean square of what differs from it */                                             \
-  ROW(MAX_SUM, "max_sum", 1, 2) /* largest, and sum of e^(x - largest) */                                                       \
-  ROW(ARG_MAX, "arg_max", 2, 2) /* largest, and the least of the second operand (s32) where it is; NaN is */                    \
-  ROW(ARG_MIN, "arg_min", 2, 2) /* the same of the smallest                                               */                    \
-  ROW(BEGINS, "begins", 2,                                                                                                      \
+#define PROGRAM_REDUCTIONS(ROW)                                                                                                        \
+  ROW(SUM, "sum", 1, 1)                                                                                                                \
+  ROW(MEAN, "mean", 1, 1)                                                                                                              \
+  ROW(MAX, "max", 1, 1) /* NaN if any is */                                                                                            \
+  ROW(MIN, "min", 1, 1)                                                                                                                \
+  ROW(PROD, "prod", 1, 1)                                                                                                              \
+  ROW(DOT, "dot", 2, 1)         /* sum of products of two values */                                                                    \
+  ROW(MOMENTS, "moments", 1, 2) /* mean, and mean square of what differs from it */                                                    \
+  ROW(MAX_SUM, "max_sum", 1, 2) /* largest, and sum of e^(x - largest) */                                                              \
+  ROW(ARG_MAX, "arg_max", 2, 2) /* largest, and the least of the second operand (s32) where it is; NaN is */                           \
+  ROW(ARG_MIN, "arg_min", 2, 2) /* the same of the smallest                                               */                           \
+  ROW(BEGINS, "begins", 2,                                                                                                             \
       1) /* SCAN over groups, of their ends and an alignment: where each begins, at the next multiple    \
-                                   behind the end of the one before it */                      \
-  ROW(LENGTHS, "lengths", 2,                                                                                                    \
-      1) /* the same: how many indices it has; none where its end lies before its beginning */                                  \
-  ROW(FIRST_OF, "first_of", 3,                                                                                                  \
-      1) /* least index whose first operand equals the second, a group's number: a multiple of the third */                     \
-  ROW(COUNT_OF, "count_of", 3, 1) /* how many there are, which follow one another */                                            \
-  ROW(LARGEST, "largest", 1,                                                                                                    \
+                                   behind the end of the one before it */                             \
+  ROW(LENGTHS, "lengths", 2,                                                                                                           \
+      1) /* the same: how many indices it has; none where its end lies before its beginning */                                         \
+  ROW(FIRST_OF, "first_of", 3,                                                                                                         \
+      1) /* least index whose first operand equals the second, a group's number: a multiple of the third */                            \
+  ROW(COUNT_OF, "count_of", 3, 1) /* how many there are, which follow one another */                                                   \
+  ROW(LARGEST, "largest", 1,                                                                                                           \
       2) /* SCAN: the row from its largest element on, NaN first; where each stood (s32), of equal \
-                                   ones the first */                            \
-  ROW(SMALLEST, "smallest", 1,                                                                                                  \
-      2)                    /* the same from the smallest on, NaN last                                 */                       \
-  ROW(TALLY, "tally", 2, 1) /* how many first operands, keys, equal the second */                                               \
-  ROW(PLACES, "places", 4,                                                                                                      \
+                                   ones the first */                                   \
+  ROW(SMALLEST, "smallest", 1,                                                                                                         \
+      2)                    /* the same from the smallest on, NaN last                                 */                              \
+  ROW(TALLY, "tally", 2, 1) /* how many first operands, keys, equal the second */                                                      \
+  ROW(PLACES, "places", 4,                                                                                                             \
       1) /* SCAN over all points, of keys below the second operand: the row of each where those of a key stand behind one     \
-            another and begin at multiples of the third; -1: it is no key. The fourth counts keys of parts, or is 0 */ \
-  ROW(ENDS_OF, "ends_of", 4, 1) /* the same: where the rows of the key end that is the second operand */                        \
-  ROW(SOURCE_OF, "source_of", 3,                                                                                                \
+            another and begin at multiples of the third; -1: it is no key. The fourth counts keys of parts, or is 0 */        \
+  ROW(ENDS_OF, "ends_of", 4, 1) /* the same: where the rows of the key end that is the second operand */                               \
+  ROW(TALLY_MAGNITUDES, "tally_magnitudes", 5,                                                                                         \
+      1) /* TALLY of keys that are magnitudes' bits from the fourth on, less the third; by the fifth, larger ones count as the last */ \
+  ROW(TAKEN, "taken", 5,                                                                                                               \
+      1) /* SCAN over all points, whose keys are magnitudes' bits from the third on, less the second: the place of each above 0,  \
+            and of the first at 0, so many as the fifth, by tallies of parts, which are the fourth; -1 of others */    \
+  ROW(SOURCE_OF, "source_of", 3,                                                                                                       \
       1) /* the point, divided by the third, whose first operand equals the second, -1: none */
 
 typedef enum {

@@ -118,9 +118,9 @@ static bool check_reduction(const Check *check, const ProgramNode *node)
   if (node->n_operands != program_reduction_operands(node->reduction))
     return wrong(check, "%s takes %u operands", program_reduction_name(node->reduction),
                  program_reduction_operands(node->reduction));
-  bool places = node->reduction == REDUCTION_PLACES, scans = program_sorts(node) || places ||
-                                                             node->reduction == REDUCTION_BEGINS ||
-                                                             node->reduction == REDUCTION_LENGTHS;
+  bool places = node->reduction == REDUCTION_PLACES || node->reduction == REDUCTION_TAKEN,
+       scans = program_sorts(node) || places || node->reduction == REDUCTION_BEGINS ||
+               node->reduction == REDUCTION_LENGTHS;
   if (node->kind == NODE_REDUCE && scans)
     return wrong(check, "%s gives a row: `scan`", program_reduction_name(node->reduction));
   if (node->kind == NODE_SCAN && !places && __builtin_popcount(node->axes) != 1)

@@ -3,7 +3,9 @@
  * A warp has elements that follow one another, and counters of its own: in each round its lanes find those of the same bin, the
  * first of them adds how many they are, and each gets how many were there and how many of its own round stand before it. Then
  * each bin's counter is carried from warp to warp, from where it starts, and each element adds where its warp begins. No two
- * threads race, so the order is the elements'. */
+ * threads race, so the order is the elements'.
+ *
+ * Where nobody asks what counters were, all threads raise the block's own: sums of integers do not depend on their order. */
 #include "ir/counting.h"
 #include "ir/lower/lower.h"
 
@@ -13,6 +15,7 @@ typedef struct {
   LowerTile *bins, *start, *before, *after;
   LowerShared counters; /* [warps + 1, number of bins]: the last row starts as the block does */
   unsigned warps, n_bins, dim;
+  bool places;               /* somebody asks what counters were */
   int64_t stride;            /* bytes of a warp's counters */
   IrExpr *own;               /* address of the warp's */
   IrExpr **valid, **counter; /* of each register: is there such a bin, and where its warp's counter is */
@@ -63,9 +66,11 @@ static bool open_count(Count *count)
                "elements that are counted follow one another in each warp, and results lie as operands do");
     return false;
   }
-  if (!symbol || !lower_shared_operand(lower, symbol, &count->counters) ||
+  bool shared = symbol && lower_shared_operand(lower, symbol, &count->counters);
+  count->places = shared && count->counters.layout->extent[0] > 1;
+  if (!shared ||
       layout_bytes(count->counters.layout, count->counters.element) <
-          number_bytes_of(NUMBER_S32, (uint64_t)(count->warps + 1) * count->n_bins)) {
+          number_bytes_of(NUMBER_S32, (uint64_t)(count->places ? count->warps + 1 : 1) * count->n_bins)) {
     lower_fail(lower, ERROR_INPUT, "exchange", NULL, "counters of %u bins need an exchange tile for %u warps",
                count->n_bins, count->warps);
     return false;
@@ -103,12 +108,18 @@ static IrExpr *in_place(const Count *count, IrOpcode code, const char *hint, IrE
            : lower_value(count->lower, code, type, hint, 1, a);
 }
 
+static IrExpr *is_bin(const Count *count, IrExpr *bin)
+{
+  Lower *lower = count->lower;
+  return lower_and(lower, lower_compare(lower, OP_GE, bin, lower_int(lower, 0)),
+                   lower_compare(lower, OP_LT, bin, lower_int(lower, count->n_bins)));
+}
+
 static void count_round(const Count *count, unsigned reg, IrExpr *below)
 {
   Lower *lower = count->lower;
   IrExpr *bin = count->bins->reg[reg];
-  IrExpr *valid = lower_and(lower, lower_compare(lower, OP_GE, bin, lower_int(lower, 0)),
-                            lower_compare(lower, OP_LT, bin, lower_int(lower, count->n_bins)));
+  IrExpr *valid = is_bin(count, bin);
   IrExpr *alike = in_place(count, OP_SAME_LANES, "alike", bin, NULL);
   IrExpr *first =
       in_place(count, OP_POPULATION, "first", in_place(count, OP_AND, "lower", alike, below), NULL);
@@ -128,12 +139,13 @@ static void count_round(const Count *count, unsigned reg, IrExpr *below)
   count->counter[reg] = address;
 }
 
-/* Where each thread finds the counters of its elements' bins in the row behind the warps'. */
+/* Where each thread finds the counters of its elements' bins in the last row: behind the warps', if they have some. */
 static LowerAddress last_row(const Count *count, IrExpr *base, unsigned reg)
 {
   const unsigned *at = lower_registers(count->lower, count->start->layout);
-  int64_t bin = at[(size_t)reg * LAYOUT_MAX_DIMS + count->dim];
-  return (LowerAddress){base, count->counters.offset + count->warps * count->stride + bin * bytes_of(count)};
+  int64_t bin = at[(size_t)reg * LAYOUT_MAX_DIMS + count->dim],
+          row = count->places ? count->warps * count->stride : 0;
+  return (LowerAddress){base, count->counters.offset + row + bin * bytes_of(count)};
 }
 
 static IrExpr *base_of_bins(const Count *count)
@@ -178,6 +190,33 @@ static void carry(const Count *count)
     carry_some(count, first, threads, own);
 }
 
+static void raise_all(const Count *count)
+{
+  Lower *lower = count->lower;
+  for (unsigned r = 0; r < count->bins->n && !lower->failed; r++) {
+    IrExpr *bin = count->bins->reg[r];
+    IrExpr *address = lower_add(lower, NUMBER_U32, count->counters.base,
+                                lower_mul(lower, NUMBER_S32, bin, lower_int(lower, bytes_of(count))));
+    lower_when(lower_emit(lower, OP_RAISE_SHARED, 2,
+                          lower_address(lower, (LowerAddress){address, count->counters.offset}),
+                          lower_int(lower, 1)),
+               is_bin(count, bin));
+  }
+}
+
+/* What counters were: where each warp begins, and how many of the bin it had in front of the element. */
+static void place_all(const Count *count)
+{
+  Lower *lower = count->lower;
+  clear_own(count);
+  IrExpr *below = in_place(count, OP_SHL, "bit", lower_int(lower, 1), lower_source(lower, SOURCE_LANE));
+  below = in_place(count, OP_SUB, "below", below, lower_int(lower, 1));
+  for (unsigned r = 0; r < count->bins->n && !lower->failed; r++)
+    count_round(count, r, below);
+  lower_block_barrier(lower, count->op);
+  carry(count);
+}
+
 void lower_count(Lower *lower, IrOp *op)
 {
   Count count = {.lower = lower, .op = op, .dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0)};
@@ -186,15 +225,10 @@ void lower_count(Lower *lower, IrOp *op)
   lower_block_barrier(lower, op); /* readers of the exchange before are done */
   for (unsigned r = 0; r < count.start->n; r++)
     store(&count, last_row(&count, bins, r), count.start->reg[r], owner);
-  clear_own(&count);
-  IrExpr *below = in_place(&count, OP_SHL, "bit", lower_int(lower, 1), lower_source(lower, SOURCE_LANE));
-  below = in_place(&count, OP_SUB, "below", below, lower_int(lower, 1));
-  for (unsigned r = 0; r < count.bins->n && !lower->failed; r++)
-    count_round(&count, r, below);
+  if (!count.places) lower_block_barrier(lower, op);
+  (count.places ? place_all : raise_all)(&count);
   lower_block_barrier(lower, op);
-  carry(&count);
-  lower_block_barrier(lower, op);
-  for (unsigned r = 0; r < count.bins->n && !lower->failed; r++) {
+  for (unsigned r = 0; r < count.bins->n && count.places && !lower->failed; r++) {
     IrExpr *begin = load(&count, (LowerAddress){count.counter[r], count.counters.offset});
     IrExpr *sum = in_place(&count, OP_ADD, "counter", begin, count.before->reg[r]);
     count.before->reg[r] = lower_value(lower, OP_SELECT, ir_scalar(NUMBER_S32), "counter", 3, count.valid[r],
@@ -203,6 +237,6 @@ void lower_count(Lower *lower, IrOp *op)
   for (unsigned r = 0; r < count.start->n && !lower->failed; r++)
     count.after->reg[r] = load(&count, last_row(&count, bins, r));
   if (lower->failed) return;
-  lower_tile_bind(lower, op->results[0], count.before);
+  if (count.places) lower_tile_bind(lower, op->results[0], count.before);
   lower_tile_bind(lower, op->results[1], count.after);
 }

@@ -52,11 +52,12 @@ static void place_sort_exchange(IrFunction *kernel, IrOp *sort)
                      exchange_declare(kernel, &sort->mark, type->element, 2, extents, 0));
 }
 
-/* Counters of each warp, and of the block. */
+/* Counters of each warp, and of the block; where nobody asks what they were, the block's alone. */
 static void place_count_exchange(IrFunction *kernel, IrOp *count)
 {
   const IrType *start = &count->operands[1]->value->type;
-  unsigned extents[2] = {layout_size(count->operands[0]->value->type.layout, PLACE_WARP) + 1,
+  bool places = ir_region_uses(kernel->body, count->results[0]);
+  unsigned extents[2] = {places ? layout_size(count->operands[0]->value->type.layout, PLACE_WARP) + 1 : 1,
                          (unsigned)ir_tile_elements(start)};
   ir_attribute_set(count, ATTR_EXCHANGE,
                    exchange_declare(kernel, &count->mark, start->element, 2, extents, 0));

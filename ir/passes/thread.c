@@ -22,6 +22,7 @@ bool ir_operand_is_address(const IrOp *op, unsigned i)
   case OP_STORE_GLOBAL:
   case OP_LOAD_SHARED:
   case OP_STORE_SHARED:
+  case OP_RAISE_SHARED:
   case OP_LOAD_PEER:
   case OP_STORE_PEER:
   case OP_LOAD_MATRIX:

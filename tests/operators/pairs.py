@@ -57,7 +57,7 @@ def attributes_of(row, largest):
     fixed = {"axis": -1, "to": "f32", "num_outputs": 2, "split": [32, 32], "perm": [1, 0], "axes": [1], "starts": [0],
              "ends": [8], "fmod": 1, "block_size": 0, "pads": [1, 0, 2, 3],
              "training_mode": 1, "q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1, "scale": 0.1, "softcap": 5,
-             "num_groups": 2, "kernel_shape": [2, 2], "blocksize": 2, "batch_axis": 1, "time_axis": 0, "rotary_embedding_dim": 0, "k": 5, "n_group": 4, "topk_group": 2, "experts": 7, "candidates": 7}
+             "num_groups": 2, "kernel_shape": [2, 2], "blocksize": 2, "batch_axis": 1, "time_axis": 0, "rotary_embedding_dim": 0, "k": 5, "n_group": 4, "topk_group": 2, "experts": 7, "candidates": 7, "count": 5}
     made = {}
     for attribute in row["attributes"]:
         name = attribute["name"]
@@ -196,6 +196,9 @@ def inputs_of(graph, row, type_, n, largest):
         return [[graph.tensor(index, [2]), cache, cache, cache, cache][:max(n, 3)] for index in ("s32", "s64")]
     if op == "PlaceKeys":  # what TallyKeys gives is no random number
         return [[x]]
+    if op in ("TallyMagnitudes", "PlaceMagnitudes"):
+        numbers = [graph.tensor(kind, shape) for kind, shape in ((type_, [64, 1]), ("s32", [1]), ("s32", [1, 2]), ("s32", [1]))]
+        return [numbers[:n]]
     if op == "ReverseSequence":
         return [[x, graph.tensor("s64", [64])]]
     if op.endswith(("Pool", "ToSpace", "ToDepth")):

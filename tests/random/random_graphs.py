@@ -767,7 +767,7 @@ def main():
     elsewhere = ("MatMul", "MatMulInteger", "Gemm", "GroupedMatMul", "Attention", "AttentionGrad", "AttentionGradPart", "VarlenAttention", "Mask", "CastLike", "Scatter", "TensorScatter", "ReverseSequence",
                  "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "DepthToSpace", "SpaceToDepth",
                  "Range", "HannWindow", "HammingWindow", "BlackmanWindow", "AffineGrid", "SwiGLU", "QLinearMatMul", "CenterCropPad",
-                 "Compress", "Einsum", "NonZero", "TopRows", "TallyKeys", "PlaceKeys", "ReduceSegments", "AppendRows", "LargestMagnitudes", "CompressGradient", "DecompressGradient", "Philox", "MergeStates", "Route", "Permute", "Combine", "Sample", "Resize", "Upsample", "Resample", "RNN", "GRU", "LSTM", "If", "Loop", "Scan")  # tests/run and those of the command line
+                 "Compress", "Einsum", "NonZero", "TopRows", "TallyKeys", "PlaceKeys", "TallyMagnitudes", "PlaceMagnitudes", "ReduceSegments", "AppendRows", "LargestMagnitudes", "CompressGradient", "DecompressGradient", "Philox", "MergeStates", "Route", "Permute", "Combine", "Sample", "Resize", "Upsample", "Resample", "RNN", "GRU", "LSTM", "If", "Loop", "Scan")  # tests/run and those of the command line
     ops = [(op, types) for op, types in rows.items() if op not in elsewhere and types]
     gpus = arguments.gpu.split(",")
     end, ran, refused, failed, wide = time.monotonic() + (1e9 if arguments.count else arguments.seconds), 0, 0, 0, 0

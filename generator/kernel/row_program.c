@@ -144,7 +144,7 @@ static bool is_narrow(const FusedReduction *reduction)
 static IrExpr *power_of(StepScope *scope, const FusedReduction *reduction, IrExpr *below)
 {
   IrModule *module = scope->build->module;
-  IrExpr *power = ir_symbol(module, is_narrow(reduction) ? "exp_negative_narrow" : "exp");
+  IrExpr *power = ir_symbol(module, is_narrow(reduction) ? "exp_negative_narrow" : "exp_negative");
   IrOp *call = ir_emit(&scope->builder, OP_CALL, 2, power, below);
   return ir_value(module, ir_result(call, "power", row_tile_type(scope, NUMBER_F32, false)));
 }
@@ -319,7 +319,7 @@ static IrExpr *kept_value(StepScope *scope, const FusedStep *step)
         same_operand(&step->operands[1], &first))
       return tile->again && reduction->reduction == REDUCTION_MOMENTS ? centred_again(scope, reduction)
                                                                       : kept->below;
-    if (step->op == ONNX_Exp && kept->power && step->node == reduction->node &&
+    if (step->op == ONNX_Exp && kept->power && (step->node == reduction->node || !is_narrow(reduction)) &&
         step->operands[0].kind == OPERAND_STEP && scope->step_values[step->operands[0].index] == kept->below)
       return kept->power;
   }

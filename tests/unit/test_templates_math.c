@@ -272,6 +272,7 @@ typedef struct Case {
 
 static const Case cases[] = {
     {"exp", exp, NULL, -110, 95, 1.1, 0},
+    {"exp_negative", exp, NULL, -87, 0, 1.0, 0},
     {"expm1", expm1, NULL, -110, 95, 1.5, 0},
     {"log", log, NULL, 0, 3.4e38, 1.0, 0},
     {"log1p", log1p, NULL, -1, 3.4e38, 1.5, 0},

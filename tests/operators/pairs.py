@@ -201,6 +201,9 @@ def inputs_of(graph, row, type_, n, largest):
         return [numbers[:n]]
     if op == "ReverseSequence":
         return [[x, graph.tensor("s64", [64])]]
+    if op == "MaxUnpool":
+        graph.constants["unpooled"] = {"type": "s64", "shape": [4], "data": [2, 4, 64, 64]}
+        return [[graph.tensor(type_, [2, 4, 8, 16]), graph.tensor("s64", [2, 4, 8, 16]), "unpooled"][:n]]
     if op.endswith(("Pool", "ToSpace", "ToDepth")):
         return [[graph.tensor(type_, [2, 4, 8, 16])]]
     if op == "Pad" and n > 1:

@@ -765,7 +765,7 @@ def main():
         rows.setdefault(row["op"], row["types"])  # the newest version comes first
     # products have graphs of their own, attention a test of its own; the rest have no kernel, or a second operand of another type
     elsewhere = ("MatMul", "MatMulInteger", "Gemm", "GroupedMatMul", "Attention", "AttentionGrad", "AttentionGradPart", "VarlenAttention", "Mask", "CastLike", "Scatter", "TensorScatter", "ReverseSequence",
-                 "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "DepthToSpace", "SpaceToDepth",
+                 "LpPool", "MaxUnpool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "DepthToSpace", "SpaceToDepth",
                  "Range", "HannWindow", "HammingWindow", "BlackmanWindow", "AffineGrid", "SwiGLU", "QLinearMatMul", "CenterCropPad",
                  "Compress", "Einsum", "NonZero", "TopRows", "TallyKeys", "PlaceKeys", "TallyMagnitudes", "PlaceMagnitudes", "ReduceSegments", "AppendRows", "LargestMagnitudes", "CompressGradient", "DecompressGradient", "Philox", "MergeStates", "Route", "Permute", "Combine", "Sample", "Resize", "Upsample", "Resample", "RNN", "GRU", "LSTM", "If", "Loop", "Scan")  # tests/run and those of the command line
     ops = [(op, types) for op, types in rows.items() if op not in elsewhere and types]

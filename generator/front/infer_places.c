@@ -30,7 +30,7 @@ static bool check_magnitudes(Inference *at)
     if (!number) continue;
     if (number->type != NUMBER_S32 || number->rank != 1 || !symbolic_equals(number->shape[0], 1))
       return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "shape", NULL,
-                          "`%s` is one number, s32 [1]", number->name);
+                          "`%s` must be one number, s32 [1]", number->name);
   }
   return true;
 }

@@ -9,13 +9,12 @@
 #include "ir/resources.h"
 #include <stddef.h>
 
-#define VECTOR_BYTES  16 /* of a thread's widest access */
-#define WORD_BITS     32 /* of a register */
-#define NARROWEST     4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
-#define RUN_SECTORS   4  /* of a line, of which neighbouring rows' elements fill one at least */
-#define SUMMING_LEAST 16 /* elements of a thread: rings of one warp with fewer were refused as races */
-#define SUMMING_IDLE  4  /* the part of a row that a gradient's threads may have beyond its end */
-#define SUMMING_KEPT  2  /* values of an element that stay in a gradient of a norm at least */
+#define VECTOR_BYTES 16 /* of a thread's widest access */
+#define WORD_BITS    32 /* of a register */
+#define NARROWEST    4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
+#define RUN_SECTORS  4  /* of a line, of which neighbouring rows' elements fill one at least */
+#define SUMMING_IDLE 4  /* the part of a row that a gradient's threads may have beyond its end */
+#define SUMMING_KEPT 2  /* values of an element that stay in a gradient of a norm at least */
 
 /* How rows stay: the IR's `hold`. */
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
@@ -130,7 +129,6 @@ static bool fit_summing(const Problem *problem, unsigned bits, int64_t longest, 
            most = model->row_bytes / model->row_sums_share;
   for (unsigned threads = lanes; threads <= problem->gpu->threads_per_block; threads *= 2) {
     if (longest % ((int64_t)threads * vector) || longest / threads * bytes > most) continue;
-    if (longest / threads < SUMMING_LEAST) return false;
     *fit = tile_of(problem, 1, (unsigned)longest, threads);
     if (holds(problem, bits, fit, 1)) return true;
   }

@@ -487,6 +487,12 @@ static bool execute_turn(Machine *m, Agent *agent, const Step *step)
   return true;
 }
 
+/* Where those of a role meet without a named barrier of the block. */
+static unsigned own_meeting(const Machine *m, const Agent *agent)
+{
+  return m->n_named - 1 - (agent->role < 0 ? 0 : 1 + agent->role_low / 32);
+}
+
 /* Ops that lower to exchanges between the warps of a role contain its barriers. */
 static bool execute_rendezvous(Machine *m, Agent *agent, const Step *step)
 {
@@ -494,8 +500,15 @@ static bool execute_rendezvous(Machine *m, Agent *agent, const Step *step)
   bool meets = ir_attribute(step->op, ATTR_EXCHANGE) || ir_meets(step->op);
   if (!meets || agent_mask(agent)->count <= 32) return true;
   if (agent->waits != WAIT_NAMED && !check_whole_warps(m, agent, step)) return true;
-  unsigned id = m->n_named - 1 - (agent->role < 0 ? 0 : 1 + agent->role_low / 32);
-  return meet(m, agent, step, id, active_threads(agent), agent_mask(agent)->count);
+  return meet(m, agent, step, own_meeting(m, agent), active_threads(agent), agent_mask(agent)->count);
+}
+
+/* The lanes of a warp meet. Only a role of one warp has two agents there (split_agents): every other warp's lanes are one. */
+static bool execute_sync_warp(Machine *m, Agent *agent, const Step *step)
+{
+  if (agent->home_threads > 32) return true;
+  if (agent->waits != WAIT_NAMED && !check_whole_warps(m, agent, step)) return true;
+  return meet(m, agent, step, own_meeting(m, agent), active_threads(agent), 32);
 }
 
 static bool execute_cluster_wait(Machine *m, Agent *agent)
@@ -564,6 +577,7 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_WAIT_GROUP: return execute_wait_group(m, agent, step);
   case OP_SYNC:
   case OP_SYNC_ARRIVE: return execute_sync(m, agent, step);
+  case OP_SYNC_WARP: return execute_sync_warp(m, agent, step);
   case OP_TURN_WAIT:
   case OP_TURN_PASS: return execute_turn(m, agent, step);
   case OP_CLUSTER_ARRIVE: cluster_arrive(m, agent, step, step->flag); return true;

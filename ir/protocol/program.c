@@ -403,6 +403,7 @@ static bool compile_meeting(Program *program, Step *step, const IrOp *op)
   case OP_TURN_WAIT:
   case OP_TURN_PASS: compile_turn(program, step, op); return true;
   case OP_CLUSTER_ARRIVE: step->flag = ir_attribute(op, ATTR_RELAXED) != NULL; return true;
+  case OP_SYNC_WARP:
   case OP_CLUSTER_WAIT:
   case OP_INIT_BARRIERS: return true;
   case OP_FENCE: step->family = fence_of(op); return true;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, products of 8-bit floats with scales, DeepGEMM, and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, products of 8-bit floats with scales, DeepGEMM, QuACK and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,scaled,deepgemm,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,scaled,deepgemm,quack,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
-compiler, CUDA's headers (CUDA_HOME) and PyTorch; FlashAttention-3 (PyPI: fa3-fwd), DeepGEMM and Liger are left out where they are not installed."""
+compiler, CUDA's headers (CUDA_HOME) and PyTorch; FlashAttention-3 (PyPI: fa3-fwd), DeepGEMM, QuACK (PyPI: quack-kernels) and Liger are left out where they are not installed."""
 import argparse
 import ctypes
 import json
@@ -355,6 +355,29 @@ def liger(graph, _compute):
     return compute
 
 
+def quack(graph, _compute):
+    """QuACK's softmax and norms, compiled for the columns by the first call."""
+    from quack.rmsnorm import layernorm_fwd, rmsnorm_fwd
+    from quack.softmax import softmax_fwd
+    node = graph["nodes"][0]
+    names, epsilon = node["inputs"], node["attributes"].get("epsilon")
+    wide = []  # its LayerNorm wants scale and bias of f32: they are widened ahead of what is captured
+
+    def compute(given):
+        first, *others = [given[name] for name in names if name]
+        x = first.reshape(-1, first.shape[-1])
+        if node["op"] == "Softmax":
+            y = softmax_fwd(x)
+        elif node["op"] == "RMSNormalization":
+            y = rmsnorm_fwd(x, others[0], eps=epsilon)[0]
+        else:
+            if not wide:
+                wide.extend(other.float() for other in others)
+            y = layernorm_fwd(x, *wide, eps=epsilon)
+        return [y.reshape(first.shape)]
+    return compute
+
+
 def peers_of(names):
     import torch
     about = f"PyTorch {torch.__version__}"
@@ -388,6 +411,13 @@ def peers_of(names):
                 print(f"flash3 is left out: {missing}", file=sys.stderr)
                 continue
             yield Peer(name, "FlashAttention-3 (fa3-fwd)", {"1": flash3(1), "auto": flash3(0), **{str(n): flash3(n) for n in (4, 16, 64)}}, only_attention)
+        elif name == "quack":
+            try:
+                import quack as package
+            except ImportError as missing:
+                print(f"quack is left out: {missing}", file=sys.stderr)
+                continue
+            yield Peer(name, f"QuACK {package.__version__}", {"default": quack}, one_row_operator)
         elif name == "liger":
             try:
                 from importlib.metadata import version
@@ -397,7 +427,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients, scaled, deepgemm or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients, scaled, deepgemm, quack or liger")
 
 
 def build(name, folder):

@@ -87,6 +87,7 @@ bool pass_lower(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_fold_constants(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_induce_addresses(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_lead_loads(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_pace_results(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_remove_dead_code(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_spread_loads(IrModule *module, const IrPassContext *context, GError **error);

@@ -6,7 +6,7 @@
  *         combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
  *         widen_accesses  hoist_loads  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
- *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
+ *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  lead_loads  pace_results
  *         spread_loads  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
@@ -88,6 +88,8 @@ static const IrPass passes[] = {
     {"remove_dead_code", IR_THREAD, IR_THREAD, true, pass_remove_dead_code, "what nothing reads"},
     {"shorten_live_ranges", IR_THREAD, IR_THREAD, true, pass_shorten_live_ranges,
      "what is computed for one store is computed right before it"},
+    {"lead_loads", IR_THREAD, IR_THREAD, true, pass_lead_loads,
+     "loads are asked for in front of the meeting that they stand behind"},
     {"pace_results", IR_THREAD, IR_THREAD, true, pass_pace_results,
      "beside another warpgroup's products few results are computed at a time"},
     {"spread_loads", IR_THREAD, IR_THREAD, true, pass_spread_loads,

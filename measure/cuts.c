@@ -274,7 +274,8 @@ static void join_index(Classes *at, const GraphNode *node)
     join_last(at, x, y, 0);
     return;
   case ONNX_IndexAlong: /* of a list: that of the places (list_places) */
-    if (x->rank != 1) mark(at, x, axis_of(node, x->rank), BLOCKED);
+    for (unsigned d = 0; x->rank != 1 && d < x->rank; d++)
+      if (node->axes >> d & 1) mark(at, x, d, BLOCKED);
     join_last(at, x, y, 0);
     return;
   case ONNX_Resample: {

@@ -227,7 +227,7 @@ static bool is_place(const char *op)
   return !strcmp(op, "IndexAlong");
 }
 
-/* The index of each element along an axis. */
+/* The index of each element along an axis, or along the `dims` from there on as one. */
 static Value *places_along(const ReferenceCall *call, GError **error)
 {
   const Value *x = call->inputs[0];
@@ -238,11 +238,11 @@ static Value *places_along(const ReferenceCall *call, GError **error)
     return NULL;
   }
   Value *result = value_new(NUMBER_S32, x->rank, x->shape, error);
-  size_t inner = 1;
-  for (unsigned d = (unsigned)axis + 1; d < x->rank; d++)
-    inner *= (size_t)x->shape[d];
+  size_t inner = 1, extent = 1, behind = (size_t)(axis + reference_integer(call, "dims"));
+  for (size_t d = (size_t)axis; d < x->rank; d++)
+    *(d < behind ? &extent : &inner) *= (size_t)x->shape[d];
   for (size_t i = 0; result && i < result->n; i++)
-    result->integers[i] = (int64_t)(i / inner % (size_t)x->shape[axis]);
+    result->integers[i] = (int64_t)(i / inner % extent);
   return result;
 }
 

@@ -324,7 +324,10 @@ static Value *reduce(const ReferenceCall *call, GError **error)
 static bool chosen_axes(const ReferenceCall *call, uint32_t *axes)
 {
   if (!axes_from(reference_integer(call, "axis"), call->inputs[0]->rank, axes)) return false;
-  if (strcmp(call->op, "Hardmax") || call->opset >= 13) *axes &= ~(*axes - 1); /* that axis alone */
+  const ReferenceAttribute *dims =
+      reference_attribute(call, "dims"); /* so many as one, else that axis alone */
+  uint32_t first = *axes & ~(*axes - 1), behind = first << (dims ? dims->integer : 1);
+  if (strcmp(call->op, "Hardmax") || call->opset >= 13) *axes &= behind - first;
   return true;
 }
 

@@ -105,6 +105,12 @@ static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, Ro
   unsigned lanes = problem->gpu->warp_size, width = choose_power_of_two(longest, lanes, model->short_row);
   *fit = tile_of(problem, more * MAX(model->row_warps, 2 * model->short_row / width), width,
                  more * model->row_warps * lanes);
+  /* a tile's rows lie along the last dimension of rows, which may have fewer */
+  const FusedOperator *op = problem->op;
+  while (op->rank > 2 && fit->rows > 1 && choose_maximum(problem, op->dims[op->rank - 2]) <= fit->rows / 2) {
+    fit->rows /= 2;
+    if (fit->threads > lanes) fit->threads /= 2;
+  }
   while (fit->rows > 1 && !holds(problem, bits, fit, 1))
     fit->rows /= 2;
   return holds(problem, bits, fit, 1);

@@ -586,16 +586,31 @@ static bool read_one_axis(Inference *at)
   return true;
 }
 
+/* `dims` dimensions from `axis` on, as one. */
+static bool read_joined_axes(Inference *at)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *dims = graph_attribute_find(node, "dims");
+  if (!read_one_axis(at)) return false;
+  unsigned axis = (unsigned)__builtin_ctz(node->axes), rank = node->inputs[0]->rank;
+  if (dims && (dims->integer < 1 || dims->integer > (int64_t)(rank - axis)))
+    return infer_refuse(at, ERROR_INPUT, &dims->mark, "dims", NULL,
+                        "`dims` is 1 to %u of `%s`, which has rank %u, not %" G_GINT64_FORMAT, rank - axis,
+                        node->inputs[0]->name, rank, dims->integer);
+  if (dims) node->axes = ((1u << dims->integer) - 1) << axis;
+  return true;
+}
+
 static bool infer_place(Inference *at, Shape *shape)
 {
   *shape = infer_shape_of(at->node->inputs[0]);
-  return read_one_axis(at);
+  return read_joined_axes(at);
 }
 
 static bool infer_arg(Inference *at, Shape *shape)
 {
   GraphNode *node = at->node;
-  if (!read_one_axis(at)) return false;
+  if (!read_joined_axes(at)) return false;
   node->keepdims = graph_attribute(node, "keepdims")->integer != 0;
   give_reduced(at, shape);
   return true;

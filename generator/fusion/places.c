@@ -342,7 +342,7 @@ static Places places_of_node(const AttentionPattern *at, const GraphNode *node, 
   const GraphTensor *x = node->inputs[0], *y = node->outputs[0];
   if (node->op->id == ONNX_IndexAlong) {
     unsigned axis = (unsigned)__builtin_ctz(node->axes), behind = x->rank - axis;
-    if (behind > 2) return unknown;
+    if (behind > 2 || node->axes != 1u << axis) return unknown;
     return (Places){.kind = PLACES_INDEX,
                     .by_row = behind == 2,
                     .by_column = behind == 1,

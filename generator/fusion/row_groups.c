@@ -114,7 +114,12 @@ static bool waits_for_none(RowGroup *at, Group *group, Group *other)
   return true;
 }
 
-#define MOST_ROW_OPERATORS 8 /* of a kernel, which writes each out for all elements that a thread keeps */
+/* Of a kernel, which writes each out for all elements that a thread keeps; of short rows it keeps few, so that there may be more of
+ * them, and of nodes. */
+#define MOST_ROW_OPERATORS 8
+#define MOST_OF_SHORT_ROWS 32
+#define SHORT_ROW          512
+#define MORE_STEPS         4
 
 static unsigned count_row_operators(const Group *group)
 {
@@ -124,13 +129,27 @@ static unsigned count_row_operators(const Group *group)
   return n;
 }
 
+static bool has_short_rows(const RowGroup *at)
+{
+  const GraphTensor *source = at->rows->inputs[0];
+  int64_t columns = 1, extent;
+  for (unsigned d = 0; d < source->rank; d++) {
+    if (!(at->rows->axes >> d & 1)) continue;
+    if (!symbolic_is_constant(source->shape[d], &extent) || extent > SHORT_ROW) return false;
+    columns *= extent;
+  }
+  return columns <= SHORT_ROW;
+}
+
 static bool may_join(RowGroup *at, Group *other)
 {
   const Fuser *fuser = at->fuser;
-  if (count_row_operators(at->group) + count_row_operators(other) > MOST_ROW_OPERATORS) return false;
+  bool few = has_short_rows(at);
+  unsigned operators = few ? MOST_OF_SHORT_ROWS : MOST_ROW_OPERATORS;
+  if (count_row_operators(at->group) + count_row_operators(other) > operators) return false;
   if (other == at->group || other->absorbed || group_is_product(other) || other->mean_of) return false;
   if (g_hash_table_contains(at->refused, other)) return false;
-  if (at->group->nodes->len + other->nodes->len > fuser->max_steps) return false;
+  if (at->group->nodes->len + other->nodes->len > fuser->max_steps * (few ? MORE_STEPS : 1)) return false;
   if (at->group->work + other->work > fuser->max_work) return false;
   for (unsigned i = 0; i < other->nodes->len; i++)
     if (!is_of_rows(other->nodes->pdata[i], at->rows) || !reads_in_place(at, other->nodes->pdata[i], other))

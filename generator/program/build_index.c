@@ -229,8 +229,10 @@ static ProgramValue add_mask(ProgramBuilder *at, const GraphNode *node)
 /* Where a point lies along the axis: of rows it is what the other values of the group stand at. */
 static ProgramValue add_place(ProgramBuilder *at, const GraphNode *node)
 {
-  unsigned axis = (unsigned)__builtin_ctz(node->axes);
-  return program_add_index(at, node, at->program->axes[at->point[axis]].symbol);
+  uint32_t axes = 0;
+  for (unsigned d = 0; d < node->inputs[0]->rank; d++)
+    if ((node->axes >> d & 1) && at->point[d] != PROGRAM_NONE) axes |= 1u << at->point[d];
+  return program_add_index(at, node, program_place_along(at->program, axes));
 }
 
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node)

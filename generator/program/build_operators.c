@@ -286,6 +286,16 @@ typedef struct {
   ProgramValue x, first, second; /* what is reduced, the reduction's results */
 } Row;
 
+/* Does one reduction's first result hold what the other one gives? Who finds the place of an extreme has the extreme. */
+static bool gives(const ProgramNode *node, const ProgramNode *reduce)
+{
+  bool place = reduce->reduction == REDUCTION_MAX   ? node->reduction == REDUCTION_ARG_MAX
+               : reduce->reduction == REDUCTION_MIN ? node->reduction == REDUCTION_ARG_MIN
+                                                    : false;
+  return place || (node->reduction == reduce->reduction &&
+                   node->source->outputs[0]->type == reduce->source->outputs[0]->type);
+}
+
 /* The same reduction of the same values, if there is one already. */
 static ProgramValue known_reduction(const ProgramBuilder *at, const ProgramNode *reduce,
                                     const ProgramValue *operands)
@@ -293,9 +303,8 @@ static ProgramValue known_reduction(const ProgramBuilder *at, const ProgramNode 
   unsigned n = program_reduction_operands(reduce->reduction);
   for (unsigned i = 0; i < at->nodes->len; i++) {
     const ProgramNode *node = &g_array_index(at->nodes, ProgramNode, i);
-    bool same = node->kind == NODE_REDUCE && node->reduction == reduce->reduction &&
-                node->axes == reduce->axes && node->compute == reduce->compute &&
-                node->source->outputs[0]->type == reduce->source->outputs[0]->type;
+    bool same = node->kind == NODE_REDUCE && node->axes == reduce->axes && node->compute == reduce->compute &&
+                gives(node, reduce);
     for (unsigned j = 0; same && j < n; j++)
       same = operands[j].kind == VALUE_NODE && node->operands[j].kind == VALUE_NODE &&
              operands[j].node == node->operands[j].node && operands[j].result == node->operands[j].result;

@@ -64,6 +64,21 @@ static const char *refuse_reduction(const ProgramNode *node)
   return "a reduction's type has no row program";
 }
 
+/* The innermost columns, if something has one element for all of these and further ones for others; 0: nothing has. */
+static uint32_t group_read(const RowProgram *rows)
+{
+  const Program *program = rows->program;
+  uint32_t innermost = rows->columns ? 1u << (31 - __builtin_clz(rows->columns)) : 0;
+  if (innermost == rows->columns ||
+      !symbolic_is_constant(program->axes[31 - __builtin_clz(innermost)].extent, NULL))
+    return 0;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_READ && (program->varies[i] & rows->columns) &&
+        !(program->varies[i] & innermost))
+      return innermost;
+  return 0;
+}
+
 static bool check_nodes(RowProgram *rows)
 {
   const Program *program = rows->program;
@@ -83,6 +98,7 @@ static bool check_nodes(RowProgram *rows)
     if (!binding->why) binding->why = refuse_group(rows, node);
     rows->group = node->axes;
   }
+  if (!rows->group) rows->group = group_read(rows);
   if (sums && !binding->why && rows->group) binding->why = APART;
   binding->near = rows->columns && !dots;
   if (!binding->why && !rows->columns) binding->why = "there is no reduction";

@@ -73,13 +73,28 @@ def permute(chosen, k, experts, align):
 
 # ---- checks ----
 
-def check_route(gpu, tokens, experts, bias, **attributes):
+def check_route(gpu, tokens, experts, bias, values=None, **attributes):
+    """values: of the bias."""
     inputs = {"l": tensor("f32", tokens, experts), **({"b": tensor("f32", experts)} if bias else {})}
     graph = {"name": "route", "inputs": inputs, "nodes": [node("Route", list(inputs), ["e", "w"], **attributes)], "outputs": ["e", "w"]}
-    given, found = run(graph, gpu)
+    given, found = run(graph, gpu, [("b", "f32", [experts], values)] if values else ())
+    if values:
+        given["b"] = values
     wanted = [route(given["l"][t * experts:(t + 1) * experts], given.get("b"), **attributes) for t in range(tokens)]
     same(f"{gpu} Route {attributes}", found["e"], [e for chosen, _ in wanted for e in chosen])
     close(f"{gpu} Route {attributes}, weights", found["w"], [w for _, weights in wanted for w in weights], 1e-5)
+
+
+def check_no_numbers(gpu, **attributes):
+    """Logits that are NaN or infinite: experts exist, and are none twice."""
+    tokens, experts, k = 4, 64, 6
+    logits = [math.nan] * experts + [-math.inf] * experts + [math.nan, math.inf] * (experts // 2) + [-math.inf] * (experts - 2) + [1.0, math.nan]
+    graph = {"name": "numbers", "inputs": {"l": tensor("f32", tokens, experts)}, "nodes": [node("Route", ["l"], ["e", "w"], k=k, **attributes)], "outputs": ["e", "w"]}
+    _, found = run(graph, gpu, [("l", "f32", [tokens, experts], logits)])
+    for t in range(tokens):
+        chosen = found["e"][t * k:(t + 1) * k]
+        if len(set(chosen)) != k or not all(0 <= e < experts for e in chosen):
+            sys.exit(f"{gpu} Route {attributes}: experts {chosen} of logits that are no numbers")
 
 
 def check_permute(gpu, kind, chosen, k, experts, align, most=None, turned=False):
@@ -151,6 +166,14 @@ for device in ("h100", "a100"):
     check_route(device, 4, 24, False, k=3, scoring="sigmoid", normalize=1)
     check_route(device, 3, 64, True, k=6, scoring="sigmoid", n_group=8, topk_group=3, group_score="top2", normalize=1, factor=2.5)
     check_route(device, 2, 40, False, k=4, n_group=5, topk_group=2)
+    check_route(device, 3, 256, True, k=8, scoring="sigmoid", n_group=8, topk_group=4, group_score="top2", normalize=1, factor=2.5)
+    check_route(device, 3, 64, True, k=8, n_group=16, topk_group=3)
+    check_route(device, 2, 600, False, k=3)  # more than are looked through
+    check_route(device, 3, 32, False, k=9, scoring="sigmoid")
+    check_route(device, 3, 16, True, [-math.inf, -math.inf, 0.5] + [-math.inf] * 13, k=4, scoring="sigmoid")  # one expert is left
+    check_route(device, 3, 16, True, [-math.inf] * 11 + [0.5] + [-math.inf] * 4, k=3, n_group=4, topk_group=2, group_score="top2")
+    for further in {}, {"scoring": "sigmoid", "normalize": 1}, {"n_group": 8, "topk_group": 4, "group_score": "top2"}:
+        check_no_numbers(device, **further)
     check_permute(device, "s32", [0, 3, 3, 1, 0, 3], 2, 4, 1)
     check_permute(device, "s64", [6, -1, 2, 7, 2, 2, 0, 6, 9], 3, 7, 4)  # experts 7, 9 and -1 are nobody
     check_permute(device, "s32", [5] * 130 + [0, 4], 1, 6, 64)
@@ -171,6 +194,7 @@ for device in ("h100", "a100"):
         check_hostile(device, counts)
     check_layer(device, 9, 4, 64, 32, 1, k=2, normalize=1)
     check_layer(device, 5, 12, 64, 32, 8, k=8, normalize=1)
-    count_launches(device, 7, layer(64, 256, 256, 128, 1, k=8, normalize=1))
+    count_launches(device, 6, layer(64, 256, 256, 128, 1, k=8, normalize=1))
+    count_launches(device, 6, layer(64, 256, 256, 128, 1, k=8, scoring="sigmoid", n_group=8, topk_group=4, group_score="top2", normalize=1, factor=2.5))
 check_layer("h100", 5, 8, 32, 16, 64, k=3, scoring="sigmoid", n_group=4, topk_group=2)
 print("layers of experts: right")

@@ -167,7 +167,7 @@ def layer_of_8_bits():
 CASES = [(angles(), {"B": 2, "S": 33}, 5), (casts(), {"B": 1, "S": 31}, 3), (masks(), {"B": 2, "S": 65}, 3),
          (rows_and_products(), {"M": 129}, 4), (unlike(), {}, None),
          (packed_heads(), {"B": 3}, 2), (picked(), {"M": 5}, None), (norm_behind_product(), {"M": 33}, 2), (largest_behind_product(), {"M": 33}, 2),
-         (quantised_product(), {"M": 33}, (2, None)), (spread(), {}, 6), (layer_of_8_bits(), {}, (10, None))]
+         (quantised_product(), {"M": 33}, (2, None)), (spread(), {}, 5), (layer_of_8_bits(), {}, (9, None))]
 
 
 def launches(adlgen, text, gpu, dims):

@@ -32,6 +32,10 @@ NumberType match_type(const RowMatch *match, unsigned token)
   for (unsigned t = 0; t < match->n_tokens; t++) /* a constant takes the type of its neighbours */
     for (unsigned i = 0; i < match->tokens[t].n && strcmp(match->tokens[t].name, name) == 0; i++)
       if (operand_type(&match->tokens[t].operands[i], &type)) return type;
+  const IrExpr *given = ir_attribute_value(match->op, ATTR_TYPE);
+  bool stored =
+      match->n_results == 0 && given != NULL && given->name != NULL; /* a number alone, of as many bits */
+  if (stored && number_parse(given->name, &type) && number_bits(type) == 64) return type;
   NumberType otherwise = default_type(name),
              result = match->n_results > 0 ? match->results[0].type : otherwise;
   bool same_kind = (number_class(result) == NUMBER_FLOAT) == (number_class(otherwise) == NUMBER_FLOAT);

@@ -195,7 +195,7 @@ static int64_t attention_scored(const Problem *problem)
 /* Is it a variant of the template whose rows are one tile? */
 static bool is_one_tile(const Problem *problem, Range range)
 {
-  return range <= RANGE_BOUNDED || is_wide(problem);
+  return range <= RANGE_BOUNDED || is_wide(problem) || attention_of(problem->op)->joined.taken;
 }
 
 static const char *template_of(const Problem *problem, Range range)
@@ -262,6 +262,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   attention_set_heads(choice, attention->type, attention->depth, attention->width,
                       one ? candidate_int(tile, "columns") : 1, attention->causal);
   if (one) choice_set_int(choice, "needed", choose_maximum(problem, attention->rows));
+  if (one) choice_set_int(choice, "joined", attention->joined.taken);
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
   if (attention->sequences.packed) {
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);
@@ -454,7 +455,8 @@ static bool require_parts(const Problem *problem, Choice *choice)
 static bool require_bounded(const Problem *problem, Choice *choice)
 {
   const FusedAttention *attention = attention_of(problem->op);
-  if (is_wide(problem)) return choose_require_at_most(problem, choice, attention->rows, ATTENTION_FEW_ROWS);
+  if (is_wide(problem) || attention->joined.taken)
+    return choose_require_at_most(problem, choice, attention->rows, ATTENTION_FEW_ROWS);
   for (unsigned i = 0; i < attention->n_bounds; i++)
     if (attention_bound_ends(&attention->bounds[i]))
       return choose_require_at_most(problem, choice, attention->rows, ATTENTION_FEW_ROWS);

@@ -87,7 +87,10 @@ static void extend_cache(Operands *at, const ExpandCache *caches, unsigned key)
     GraphTensor *room = expand_node(
         x, &(ExpandNode){ONNX_Concat, "room", 2, {past[i], rows[i]}, .attributes = {{"axis", 2}}});
     at->presents[i] =
-        expand_node(x, &(ExpandNode){ONNX_TensorScatter, "present", 3, {room, rows[i], at->first}});
+        expand_node(x, &(ExpandNode){ONNX_TensorScatter,
+                                     "present",
+                                     3,
+                                     {room, rows[i], expand_cast(x, "first", at->first, NUMBER_S64)}});
   }
   at->of.q = by_heads(at, "q", at->of.q, at->of.heads);
   at->of.k = expand_cache_widened(x, &caches[0], "keys", at->presents[0]);

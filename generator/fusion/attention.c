@@ -391,6 +391,40 @@ static void copy_steps(AttentionPattern *at, const Group *group)
   }
 }
 
+/* Who puts a new row of each batch into the caches that both products read, and nobody else; or NULL. */
+static GraphNode *joiner_of(const AttentionPattern *at)
+{
+  const GraphNode *const products[] = {at->first, at->second};
+  GraphNode *node = at->producers[at->first->inputs[1]->index];
+  unsigned n_readers = 0;
+  for (unsigned i = 0; i < G_N_ELEMENTS(products); i++)
+    if (!node || at->producers[products[i]->inputs[1]->index] != node ||
+        !program_shows_joined(at->fuser->arena, node, products[i]))
+      return NULL;
+  for (unsigned i = 0; i < node->n_outputs; i++)
+    n_readers += node->outputs[i] ? at->readers[node->outputs[i]->index]->len : 0;
+  return n_readers == G_N_ELEMENTS(products) ? node : NULL;
+}
+
+/* New rows go into their caches by the attention's kernel, if the family takes it so. */
+static bool take_rows(AttentionPattern *at, Group **group, ProgramVerdict *verdict)
+{
+  GraphNode *node = joiner_of(at);
+  if (!node) return false;
+  g_hash_table_add(at->inside, node);
+  Group *with = group_of(at);
+  *verdict = fuser_judge(at->fuser, with, at->second->outputs[0], false);
+  g_ptr_array_unref(verdict->taken ? (*group)->nodes : with->nodes);
+  if (verdict->taken)
+    *group = with;
+  else
+    g_hash_table_remove(at->inside, node);
+  fuser_note(at->fuser, "rows of `%s` go into it by %s%s", node->outputs[0]->name,
+             verdict->taken ? "the attention behind" : "a kernel of their own: ",
+             verdict->taken ? "" : verdict->why);
+  return verdict->taken;
+}
+
 static void fuse(AttentionPattern *at)
 {
   Fuser *fuser = at->fuser;
@@ -405,7 +439,7 @@ static void fuse(AttentionPattern *at)
   Group *group = group_of(at);
   ProgramVerdict verdict;
   bool paged = take_pages(at, &group, &verdict);
-  if (!paged) verdict = judge(at, &group);
+  if (!paged && !take_rows(at, &group, &verdict)) verdict = judge(at, &group);
   if (!verdict.taken) {
     fuser_note(fuser, "attention `%s` is computed in parts: %s", at->second->outputs[0]->name, verdict.why);
     g_ptr_array_unref(group->nodes);

@@ -123,12 +123,19 @@ static void add_tensors(KernelBuild *build)
     else if (attention_of(op)->scaled && i == attention_of(op)->scale_input)
       build->inputs[i] =
           pages->scales[1] ? add_paged_scales(build, i, pages->scales[1]) : add_scales(build, i);
+    else if (attention_of(op)->joined.taken && i == attention_of(op)->joined.rows[0])
+      build->inputs[i] = attention_add_joined(build, 0, false);
+    else if (attention_of(op)->joined.taken && i == attention_of(op)->joined.rows[1])
+      build->inputs[i] = attention_add_joined(build, 1, false);
     else if (!fused_is_contracted(op, i))
       build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
                                     (const Symbolic *const *)op->inputs[i].strides);
   for (unsigned i = 0; i < op->n_outputs; i++)
-    build->outputs[i] = add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
-                                   (const Symbolic *const *)op->outputs[i].strides);
+    if (attention_is_cache(attention_of(op), i))
+      build->outputs[i] = attention_add_joined(build, i == attention_of(op)->joined.caches[1], true);
+    else
+      build->outputs[i] = add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
+                                     (const Symbolic *const *)op->outputs[i].strides);
 }
 
 /* ---- sub-kernels ---- */
@@ -376,6 +383,7 @@ static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end, IrExpr *
   IrExpr *own = end ? own_rows(scope, end) : NULL;
   if (!scope_write_steps(scope, false)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++) {
+    if (attention_is_cache(attention_of(op), i)) continue;
     IrValue *tensor = scope->tensors[op->n_inputs + i];
     int64_t extent[2];
     IrExpr *value = scope_stored(scope, i, scope_operand(scope, &op->outputs[i].value));
@@ -433,21 +441,6 @@ static bool write_epilogue(KernelBuild *build)
 
 /* ---- few queries ---- */
 
-/* A number that is loaded, of 32 bits: beyond them nothing changes. */
-static IrExpr *load_number(StepScope *scope, const char *name, IrExpr *access, NumberType element)
-{
-  IrModule *module = scope->build->module;
-  IrBuilder *builder = &scope->builder;
-  IrType type = ir_scalar(element);
-  IrExpr *number = ir_emit_value(builder, OP_LOAD, type, name, 1, access);
-  if (element == NUMBER_S32) return number;
-  if (number_bits(element) > number_bits(NUMBER_S32)) {
-    number = ir_emit_value(builder, OP_MIN, type, name, 2, number, ir_int(module, G_MAXINT32 / 2));
-    number = ir_emit_value(builder, OP_MAX, type, name, 2, number, ir_int(module, G_MININT32 / 2));
-  }
-  return ir_emit_value(builder, OP_CAST, ir_scalar(NUMBER_S32), name, 1, number);
-}
-
 /* Which page a key lies in. Negative numbers count from the end; what is no page then, and the page of a key that no row sees, is the one
  * behind the last: its rows are zeros, and nothing is read. */
 static void write_slab(KernelBuild *build)
@@ -469,9 +462,9 @@ static void write_slab(KernelBuild *build)
     IrExpr *at[ATTENTION_RANK] = {still ? ir_int(module, 0) : given[0], ir_int(module, 0), ir_int(module, 0),
                                   ir_binary(module, OPERATOR_DIV, given[2], ir_int(module, pages->rows))};
     count = kernel_dim(build, pages->count, "PAGES", NUMBER_S32);
-    IrExpr *loaded =
-        load_number(&scope, "page", ir_index_array(module, ir_value(module, table), ATTENTION_RANK, at),
-                    table->type.element);
+    IrExpr *loaded = attention_load_number(
+        &scope, "page", ir_index_array(module, ir_value(module, table), ATTENTION_RANK, at),
+        table->type.element);
     IrExpr *behind = ir_binary(module, OPERATOR_ADD, loaded,
                                ir_select(module, ir_binary(module, OPERATOR_LT, loaded, ir_int(module, 0)),
                                          count, ir_int(module, 0)));
@@ -494,7 +487,7 @@ static IrExpr *load_entry(StepScope *scope, IrExpr *sequence, int64_t more)
   IrExpr *zero = ir_int(module, 0),
          *at[ATTENTION_RANK] = {ir_binary(module, OPERATOR_ADD, sequence, ir_int(module, more)), zero, zero,
                                 zero};
-  IrExpr *loaded = load_number(
+  IrExpr *loaded = attention_load_number(
       scope, "entry", ir_index_array(module, ir_value(module, list), ATTENTION_RANK, at), list->type.element);
   IrExpr *keys = kernel_dim(build, attention->keys, "KEYS", NUMBER_S32);
   return ir_call(module, "max", 2, ir_call(module, "min", 2, loaded, keys), zero);
@@ -525,11 +518,13 @@ static void write_seen(KernelBuild *build)
     const AttentionBound *bound = &attention->bounds[i];
     if (!attention_bound_ends(bound)) continue;
     const Symbolic *more = bound->from_row ? attention->rows : symbolic_constant(build->expressions, 1);
+    if (attention->joined.taken && i == attention->joined.bound)
+      more = symbolic_constant(build->expressions, 0); /* of the cache what is in front of the new row */
     more = symbolic_add(build->expressions, bound->number, more);
     IrValue *tensor = scope.tensors[bound->limit.index];
     int64_t extent[2];
-    IrExpr *limit =
-        load_number(&scope, "limit", attention_corner(&scope, tensor, extent, false), tensor->type.element);
+    IrExpr *limit = attention_load_number(&scope, "limit", attention_corner(&scope, tensor, extent, false),
+                                          tensor->type.element);
     IrExpr *end = ir_binary(module, OPERATOR_ADD, limit, kernel_dim(build, more, "BOUND", NUMBER_S32));
     seen = ir_call(module, "min", 2, seen, end);
   }
@@ -706,6 +701,7 @@ bool kernel_write_attention(KernelBuild *build)
   attention_write_start(build);
   write_gathered(build);
   write_slab(build);
+  attention_write_joined(build);
   attention_write_widened(build, "keyed", "d_tile", attention->pages.scales[0], true,
                           attention->key_scale_input);
   attention_write_widened(build, "values", "dv_tile", attention->scaled, attention->pages.scales[1],

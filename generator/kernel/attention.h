@@ -27,6 +27,8 @@ IrExpr *attention_counted(StepScope *scope, unsigned dim, NumberType element);
 IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool result);
 /* A parameter of a sub-kernel, s32. */
 IrExpr *attention_number(StepScope *scope, const char *name);
+/* A number that is loaded, of 32 bits: beyond them nothing changes. */
+IrExpr *attention_load_number(StepScope *scope, const char *name, IrExpr *access, NumberType element);
 /* An input of steps where the place's tile lies. */
 IrExpr *attention_load(StepScope *scope, unsigned input);
 /* The sub-kernel that gives what is subtracted of rows whose largest scores are given. */
@@ -35,3 +37,6 @@ void attention_write_start(KernelBuild *build);
  * if `scaled`; in pages if `paged`). */
 void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,
                              bool paged, unsigned input);
+/* The tensor of new keys (0) or values (1), or the cache that they go into; and the sub-kernels that take them. */
+IrValue *attention_add_joined(KernelBuild *build, unsigned i, bool cache);
+void attention_write_joined(KernelBuild *build);

@@ -74,3 +74,17 @@ IrExpr *attention_group(KernelBuild *build)
 {
   return kernel_dim(build, attention_of(build->op)->group, "GROUP", NUMBER_S32);
 }
+
+IrExpr *attention_load_number(StepScope *scope, const char *name, IrExpr *access, NumberType element)
+{
+  IrModule *module = scope->build->module;
+  IrBuilder *builder = &scope->builder;
+  IrType type = ir_scalar(element);
+  IrExpr *number = ir_emit_value(builder, OP_LOAD, type, name, 1, access);
+  if (element == NUMBER_S32) return number;
+  if (number_bits(element) > number_bits(NUMBER_S32)) {
+    number = ir_emit_value(builder, OP_MIN, type, name, 2, number, ir_int(module, G_MAXINT32 / 2));
+    number = ir_emit_value(builder, OP_MAX, type, name, 2, number, ir_int(module, G_MININT32 / 2));
+  }
+  return ir_emit_value(builder, OP_CAST, ir_scalar(NUMBER_S32), name, 1, number);
+}

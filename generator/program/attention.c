@@ -55,6 +55,13 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->expression(sequences->of_ends, visitor->data);
     visitor->expression(sequences->of_lengths, visitor->data);
   }
+  const AttentionJoined *joined = &attention->joined;
+  for (unsigned i = 0; joined->taken && i < G_N_ELEMENTS(joined->rows); i++) {
+    visitor->number(joined->place, visitor->data);
+    visitor->number(joined->bound, visitor->data);
+    visitor->number(joined->rows[i], visitor->data);
+    visitor->number(joined->caches[i], visitor->data);
+  }
   const AttentionPages *pages = &attention->pages;
   if (!pages->rows) return;
   visitor->number(pages->rows, visitor->data);
@@ -129,6 +136,16 @@ void describe_attention(const FusedOperator *op, GString *text)
     g_string_append_printf(text, "%s, keys %s ", sequences->ending ? ", masks from their ends" : "",
                            sequences->packed_keys || sequences->own ? "end as" : "as many as");
     fused_put_tensor(text, op->inputs[sequences->lengths].tensor);
+    g_string_append_c(text, '\n');
+  }
+  const AttentionJoined *joined = &attention->joined;
+  for (unsigned i = 0; joined->taken && i < G_N_ELEMENTS(joined->rows); i++) {
+    g_string_append(text, i ? "  new values " : "  new keys ");
+    fused_put_tensor(text, op->inputs[joined->rows[i]].tensor);
+    g_string_append(text, " stand at ");
+    fused_put_tensor(text, op->inputs[joined->place].tensor);
+    g_string_append(text, " of ");
+    fused_put_tensor(text, op->outputs[joined->caches[i]].tensor);
     g_string_append_c(text, '\n');
   }
   describe_operand(op, &attention->queries, "queries", "row", text);

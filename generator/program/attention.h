@@ -61,6 +61,16 @@ typedef struct AttentionSequences {
   const Symbolic *of_ends, *of_lengths; /* elements from one sequence's to the next one's */
 } AttentionSequences;
 
+/* Each batch has a new row of keys and values, which stands behind those that are seen of the cache and goes into it: one row of queries, or
+ * of the heads that share keys, sees all of it. */
+typedef struct AttentionJoined {
+  bool taken;
+  unsigned place;     /* of inputs[]: behind how many keys the row stands */
+  unsigned bound;     /* of bounds[]: keys behind the new one are hidden */
+  unsigned rows[2];   /* of inputs[]: of keys and of values */
+  unsigned caches[2]; /* of outputs[]: the same */
+} AttentionJoined;
+
 typedef struct FusedAttention {
   const Symbolic *batches, *heads, *rows, *keys, *depth, *width; /* dims but depth, the elements of a query */
   const Symbolic *group; /* heads that share keys and values: the same number for all of them */
@@ -83,7 +93,15 @@ typedef struct FusedAttention {
   unsigned n_indices;
   AttentionPages pages;
   AttentionSequences sequences;
+  AttentionJoined joined;
 } FusedAttention;
+
+/* Is the output a cache that a new row goes into? */
+static inline bool attention_is_cache(const FusedAttention *attention, unsigned output)
+{
+  const AttentionJoined *joined = &attention->joined;
+  return joined->taken && (output == joined->caches[0] || output == joined->caches[1]);
+}
 
 #define ATTENTION_BITS (CHAR_BIT * sizeof(uint64_t)) /* of by_group */
 

@@ -109,7 +109,11 @@ static void add_writes(ProgramBuilder *at)
   for (unsigned i = 0; i < group->n; i++)
     for (unsigned j = 0; j < group->nodes[i]->n_outputs; j++) {
       const GraphTensor *tensor = group->nodes[i]->outputs[j];
-      if (tensor && group->leaves(tensor, group->data)) add_write(at, group->nodes[i], tensor);
+      if (!tensor || !group->leaves(tensor, group->data)) continue;
+      if (program_joins_rows(at, group->nodes[i]))
+        program_write_joined(at, group->nodes[i], j);
+      else
+        add_write(at, group->nodes[i], tensor);
     }
 }
 
@@ -147,7 +151,7 @@ static void add_nodes(ProgramBuilder *at)
 {
   for (unsigned i = 0; i < at->group->n; i++) {
     const GraphNode *node = at->group->nodes[i];
-    if (program_gathers_pages(at, node) || program_is_widener(at, node))
+    if (program_gathers_pages(at, node) || program_is_widener(at, node) || program_joins_rows(at, node))
       continue; /* who multiplies them reads them */
     program_stand_at(at, node->op->class_ == OPERATOR_ROW ? node->inputs[0] : node->outputs[0]);
     switch (node->op->class_) {

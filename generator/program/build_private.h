@@ -97,6 +97,14 @@ bool program_is_widener(const ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_read_widened(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access);
 ProgramValue program_widened_scale(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access,
                                    bool along);
+/* build_joined.c: a node of the group of two products that puts a row of each batch into a cache, of which the tensor is a view; or NULL. */
+const GraphNode *program_joiner_of(const ProgramBuilder *at, const GraphTensor *tensor);
+/* Does the node only put rows into caches that products read? */
+bool program_joins_rows(const ProgramBuilder *at, const GraphNode *node);
+/* The operand's element, of the new row or of the cache: `access` is that of the view. */
+ProgramValue program_read_joined(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access);
+/* Stores the row in the cache that is the node's output. */
+void program_write_joined(ProgramBuilder *at, const GraphNode *node, unsigned output);
 /* build_scores.c: what attention and its gradients are built of. A step on f32 values; b may be absent. */
 ProgramValue program_add_number(ProgramBuilder *at, const GraphNode *node, OperatorId op, ProgramValue a,
                                 ProgramValue b);

@@ -1,6 +1,7 @@
 /* Attention: a contraction of queries and keys, steps over its results, a softmax along keys, and the contraction of that
  * with values. Its templates compute the softmax; scale and causality they do themselves, other steps they call. */
 #include "generator/program/attention.h"
+#include "generator/program/match_joined.h"
 #include "generator/program/match_pages.h"
 #include "generator/program/match_scores.h"
 #include "generator/program/match_sequences.h"
@@ -18,6 +19,7 @@ typedef struct {
   int table;     /* node that reads which page keys and values lie in; or PROGRAM_NONE */
   ProgramValue limits[ATTENTION_MOST_BOUNDS]; /* of the bounds */
   BoundSequences sequences;
+  BoundJoined joined;
   unsigned ending,
       beginning; /* masks by key - row that count from a sequence's ends, and those that do not */
 } Attention;
@@ -252,8 +254,10 @@ static bool find_operands(Attention *at)
 {
   const Program *program = at->program;
   const ProgramNode *first = &program->nodes[at->first], *second = &program->nodes[at->second];
-  int q = operand_read(at, &first->operands[0]), k = operand_read(at, &first->operands[1]),
-      v = operand_read(at, &second->operands[1]);
+  int q = operand_read(at, &first->operands[0]), k = bind_joined(at->binding, first, &at->joined),
+      v = bind_joined(at->binding, second, &at->joined);
+  if (k < 0) k = operand_read(at, &first->operands[1]);
+  if (v < 0) v = operand_read(at, &second->operands[1]);
   if (q < 0 || k < 0 || v < 0) return false;
   at->q = (unsigned)q, at->k = (unsigned)k, at->v = (unsigned)v;
   if (q == k || q == v || k == v)
@@ -303,22 +307,6 @@ static ProgramValue uncast(const Attention *at, ProgramValue value, bool narrow)
   return value;
 }
 
-/* Rows that see nothing: their weights are no numbers, and 0 in their place. The templates give 0 of their own. */
-static ProgramValue unguarded(const Attention *at, ProgramValue value)
-{
-  if (!scores_are(at->program, value, ONNX_Where)) return value;
-  const ProgramNode *where = &at->program->nodes[value.node];
-  const ProgramValue *zero = &where->operands[1], condition = where->operands[0];
-  if (condition.kind != VALUE_NODE || zero->kind != VALUE_IMMEDIATE || zero->immediate != 0) return value;
-  const ProgramValue *asked = at->program->nodes[condition.node].operands;
-  bool guard =
-      scores_are(at->program, condition, ONNX_IsNaN) && bind_same_value(asked[0], where->operands[2]);
-  bool empty = scores_are(at->program, condition, ONNX_Equal) &&
-               bind_same_value(asked[0], value_of(at->softmax, 0)) && asked[1].kind == VALUE_IMMEDIATE &&
-               asked[1].immediate == -INFINITY;
-  return guard || empty ? where->operands[2] : value;
-}
-
 /* Weights without the scales of values of 8 bits, which vary from key to key. */
 static ProgramValue unweighed(Attention *at, ProgramValue value)
 {
@@ -338,7 +326,7 @@ static bool check_softmax(Attention *at)
 {
   const Program *program = at->program;
   ProgramValue weights = uncast(at, program->nodes[at->second].operands[0], true);
-  weights = uncast(at, unguarded(at, unweighed(at, weights)), true);
+  weights = uncast(at, scores_unguarded(at->program, at->softmax, unweighed(at, weights)), true);
   ProgramValue scores = program->nodes[at->softmax].operands[0];
   int below = bind_find_map(program, ONNX_Sub, scores, value_of(at->softmax, 0));
   int power =
@@ -570,7 +558,7 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     if (!taken) return bind_refuse(at->binding, "a step reads at indices of its own");
     if (node->kind == NODE_WRITE && program->varies[i] >> at->key & 1)
       return bind_refuse(at->binding, "scores or weights are results too");
-    if (node->kind == NODE_WRITE && !is_plain(at, i))
+    if (node->kind == NODE_WRITE && !is_plain(at, i) && !bind_writes_joined(binding, &at->joined, i))
       return bind_refuse(at->binding, "a result is stored at indices of its own");
   }
   at->bound->n_indices = n_indices;
@@ -768,7 +756,8 @@ static bool settle(Attention *at)
   bound->width = dims[ATTENTION_COLUMN];
   bound->depth = program->axes[at->depth].extent;
   bool known = symbolic_is_constant(bound->depth, NULL) && symbolic_is_constant(bound->width, NULL);
-  return known || bind_refuse(at->binding, "the size of its heads is not known");
+  if (!known) return bind_refuse(at->binding, "the size of its heads is not known");
+  return bind_settle_joined(at->binding, &at->joined, bound);
 }
 
 static bool bind(Binding *binding)
@@ -792,7 +781,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_attention(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {.points = true, .groups = true};
+  Binding binding = {.points = true, .groups = true, .scatters = true};
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.near ? binding.why : NULL;
   bind_close(&binding);

@@ -101,3 +101,17 @@ bool scores_are_scaled(const Program *program, ProgramValue value, ProgramValue 
   *scores = node->operands[1 - number];
   return *factor > 0 && isfinite(*factor);
 }
+
+ProgramValue scores_unguarded(const Program *program, unsigned softmax, ProgramValue value)
+{
+  if (!scores_are(program, value, ONNX_Where)) return value;
+  const ProgramNode *where = &program->nodes[value.node];
+  const ProgramValue *zero = &where->operands[1], condition = where->operands[0];
+  if (condition.kind != VALUE_NODE || zero->kind != VALUE_IMMEDIATE || zero->immediate != 0) return value;
+  const ProgramValue *asked = program->nodes[condition.node].operands;
+  bool guard = scores_are(program, condition, ONNX_IsNaN) && bind_same_value(asked[0], where->operands[2]);
+  bool empty = scores_are(program, condition, ONNX_Equal) &&
+               bind_same_value(asked[0], (ProgramValue){VALUE_NODE, softmax, 0, 0, NUMBER_F32}) &&
+               asked[1].kind == VALUE_IMMEDIATE && asked[1].immediate == -INFINITY;
+  return guard || empty ? where->operands[2] : value;
+}

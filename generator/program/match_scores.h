@@ -10,6 +10,9 @@ typedef struct ScoreAxes {
 
 /* Is the value what an elementwise operator of that kind gives? */
 bool scores_are(const Program *program, ProgramValue value, OperatorId op);
+/* Without what gives rows that see nothing, whose weights are no numbers, weights of 0: the templates do so themselves. `softmax` reduces the
+ * scores. */
+ProgramValue scores_unguarded(const Program *program, unsigned softmax, ProgramValue value);
 /* Mul or Div by a positive number. */
 bool scores_are_scaled(const Program *program, ProgramValue value, ProgramValue *scores, double *factor);
 /* Where(comparison of key - row or of the key, scores, -infinity), or the same turned around. *scores: what is masked;

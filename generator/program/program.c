@@ -263,6 +263,27 @@ bool program_narrow_reads(const ProgramNarrow *narrow, unsigned node)
   return narrow->x == node || narrow->scale == (int)node || zero;
 }
 
+bool program_joined_operand(const Program *program, const ProgramNode *dot, unsigned operand,
+                            ProgramJoined *joined)
+{
+  const ProgramNode *where = operand_node(program, &dot->operands[operand], NODE_MAP);
+  if (!where || where->op != ONNX_Where) return false;
+  const ProgramNode *equal = operand_node(program, &where->operands[0], NODE_MAP);
+  if (!equal || equal->op != ONNX_Equal) return false;
+  bool reads = operand_node(program, &where->operands[1], NODE_READ) &&
+               operand_node(program, &where->operands[2], NODE_READ) &&
+               operand_node(program, &equal->operands[0], NODE_INDEX) &&
+               operand_node(program, &equal->operands[1], NODE_READ);
+  if (!reads) return false;
+  *joined = (ProgramJoined){.where = dot->operands[operand].node,
+                            .equal = where->operands[0].node,
+                            .index = equal->operands[0].node,
+                            .place = equal->operands[1].node,
+                            .row = where->operands[1].node,
+                            .cache = where->operands[2].node};
+  return true;
+}
+
 bool program_is_contracted(const Program *program, unsigned node)
 {
   for (unsigned i = 0; i < program->n_nodes; i++) {
@@ -277,6 +298,10 @@ bool program_is_contracted(const Program *program, unsigned node)
     ProgramNarrow narrow;
     for (unsigned j = 0; j < dot->n_operands; j++)
       if (program_narrow_operand(program, dot, j, &narrow) && program_narrow_reads(&narrow, node))
+        return true;
+    ProgramJoined joined;
+    for (unsigned j = 0; j < dot->n_operands; j++)
+      if (program_joined_operand(program, dot, j, &joined) && (joined.row == node || joined.cache == node))
         return true;
   }
   return false;

@@ -181,7 +181,13 @@ bool program_narrow_operand(const Program *program, const ProgramNode *dot, unsi
                             ProgramNarrow *narrow);
 /* Is a node x, the scale or the zero point of it? */
 bool program_narrow_reads(const ProgramNarrow *narrow, unsigned node);
-/* Does a contraction take the node's value as one of its operands, or as a part of one that is scaled by blocks or narrow? */
+/* An operand of a contraction that is read of two tensors: Where(index = place, row, cache), nodes of which the last three are reads. */
+typedef struct ProgramJoined {
+  unsigned where, equal, index, place, row, cache;
+} ProgramJoined;
+bool program_joined_operand(const Program *program, const ProgramNode *dot, unsigned operand,
+                            ProgramJoined *joined);
+/* Does a contraction take the node's value as one of its operands, or as a part of one that is scaled by blocks, narrow or joined? */
 bool program_is_contracted(const Program *program, unsigned node);
 /* Bit per node that the value of `node` is computed from, itself included: n_nodes bytes, g_free. */
 bool *program_ancestors(const Program *program, unsigned node);

@@ -121,6 +121,24 @@ static IrExpr *add_columns(const Sum *sum, IrBuilder *builder, IrExpr *tile)
   return tile;
 }
 
+static void note_set(IrOp *op, void *data)
+{
+  const IrValue **variable = data;
+  if (*variable && op->code == OP_SET && is_value(op->operands[0], *variable)) *variable = NULL;
+}
+
+/* The whole sum behind the loop: a variable, if it is set once more there. */
+static IrExpr *whole_sum(const Sum *sum, IrBuilder *builder, const IrOp *whole)
+{
+  IrExpr *value = ir_value(sum->module, whole->results[0]);
+  const IrValue *variable = sum->sum;
+  ir_region_visit(sum->scope, note_set, &variable);
+  if (variable) return value;
+  value = ir_emit_value(builder, OP_VAR, sum->sum->type, sum->sum->name, 1, value);
+  value->value->variable = true;
+  return value;
+}
+
 static void defer(const Sum *sum)
 {
   IrModule *module = sum->module;
@@ -146,7 +164,7 @@ static void defer(const Sum *sum)
   IrOp *whole = ir_op_clone(&builder, sum->reduce, map);
   whole->operands[0] = carried;
   ir_op_remove(sum->reduce);
-  ir_replace_uses(sum->scope, sum->sum, ir_value(module, whole->results[0]));
+  ir_replace_uses(sum->scope, sum->sum, whole_sum(sum, &builder, whole));
   ir_op_remove(declared);
 }
 

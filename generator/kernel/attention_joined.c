@@ -1,0 +1,193 @@
+/* A new row of keys and values in the template of few queries: every row of the tile sees it, so one product of each with it, in f32, joins
+ * what the keys of the cache came to, and the row goes into the cache once that has been read: of what is behind its keys only the last tile's
+ * copy brings something, which the same block has waited for. Of several parts the last one does all this. */
+#include "generator/kernel/attention.h"
+#include <math.h>
+
+static const AttentionJoined *joined_of(const StepScope *scope)
+{
+  return &attention_of(scope->build->op)->joined;
+}
+
+static void add_place(StepScope *scope, IrExpr **others)
+{
+  AttentionPlace *place = scope->data;
+  place->at[ATTENTION_BATCH] = attention_number(scope, "batch");
+  place->at[ATTENTION_HEAD] = attention_number(scope, "head");
+  *others = attention_number(scope, "others"); /* 0 for the last part */
+  scope_add_tensors(scope);
+}
+
+static IrExpr *at_row(StepScope *scope, const IrValue *tensor, IrExpr *row)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *at[ATTENTION_RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD], row,
+                                ir_int(module, 0)};
+  return ir_index_array(module, ir_value(module, (IrValue *)tensor), ATTENTION_RANK, at);
+}
+
+static IrExpr *load_row(StepScope *scope, unsigned i, int64_t columns)
+{
+  const int64_t extent[2] = {1, columns};
+  unsigned input = joined_of(scope)->rows[i];
+  return scope_load_tile(scope, input, at_row(scope, scope->tensors[input], ir_int(scope->build->module, 0)),
+                         extent);
+}
+
+/* What was loaded for the batch and head in an input. */
+static IrExpr *load_of_head(StepScope *scope, unsigned input)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrValue *list = scope->tensors[input];
+  IrExpr *zero = ir_int(module, 0),
+         *at[ATTENTION_RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD], zero, zero};
+  for (unsigned d = 0; d < ATTENTION_RANK; d++) {
+    int64_t extent;
+    if (ir_expr_is_int(list->type.dims[d], &extent) && extent == 1) at[d] = zero;
+  }
+  return attention_load_number(
+      scope, "place", ir_index_array(module, ir_value(module, list), ATTENTION_RANK, at), list->type.element);
+}
+
+/* Is the new row seen, as far as the bound says? */
+static IrExpr *is_within(StepScope *scope, const AttentionBound *bound, IrExpr *place)
+{
+  IrModule *module = scope->build->module;
+  IrExpr *end = kernel_dim(scope->build, bound->number, "BOUND", NUMBER_S32);
+  if (bound->limit.kind == OPERAND_INPUT)
+    end = ir_binary(module, OPERATOR_ADD, load_of_head(scope, bound->limit.index), end);
+  return ir_binary(module, bound->least ? OPERATOR_GE : OPERATOR_LE, place, end);
+}
+
+/* Behind how many keys the row stands; *there: it has a place in the cache, and the part is the last one; *seen: rows see it, too. */
+static IrExpr *load_place(StepScope *scope, IrExpr *others, IrExpr **there, IrExpr **seen)
+{
+  const FusedAttention *attention = attention_of(scope->build->op);
+  IrModule *module = scope->build->module;
+  IrExpr *zero = ir_int(module, 0), *number = load_of_head(scope, attention->joined.place);
+  IrExpr *keys = kernel_dim(scope->build, attention->keys, "KEYS", NUMBER_S32);
+  *there = ir_binary(module, OPERATOR_AND, ir_binary(module, OPERATOR_GE, number, zero),
+                     ir_binary(module, OPERATOR_LT, number, keys));
+  *there = ir_binary(module, OPERATOR_AND, *there, ir_binary(module, OPERATOR_EQ, others, zero));
+  *seen = *there;
+  for (unsigned i = 0; i < attention->n_bounds; i++)
+    if (i != attention->joined.bound)
+      *seen = ir_binary(module, OPERATOR_AND, *seen, is_within(scope, &attention->bounds[i], number));
+  return number;
+}
+
+static IrExpr *select_there(StepScope *scope, int64_t rows, int64_t columns, IrExpr *there, IrExpr *value,
+                            double otherwise)
+{
+  IrModule *module = scope->build->module;
+  int64_t extent[2] = {rows, columns};
+  return ir_emit_value(&scope->builder, OP_SELECT, ir_tile(module, NUMBER_F32, 2, extent, NULL), "there", 3,
+                       there, value, ir_float(module, otherwise));
+}
+
+/* Products of the queries and the new key, -infinity where it is not seen. */
+static void write_own(KernelBuild *build)
+{
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  AttentionPlace place = {.rows = choice_int(build->choice, "rows", 0),
+                          .columns = choice_int(build->choice, "d_tile", 0)};
+  int64_t extent[2] = {place.rows, place.columns}, whole[2] = {place.rows, 1};
+  IrExpr *others, *there, *seen;
+  scope_open(&scope, build, "own");
+  scope.data = &place;
+  IrValue *queries = ir_parameter_new(scope.function, "queries", build->kernel->parameters[0]->type);
+  add_place(&scope, &others);
+  IrType type = ir_tile(module, attention_of(build->op)->type, 2, extent, NULL);
+  IrExpr *key =
+      attention_emit(&scope, OP_CAST, NUMBER_F32, 1, place.columns, load_row(&scope, 0, place.columns), NULL);
+  IrExpr *query =
+      ir_emit_value(&scope.builder, OP_LOAD, type, "query", 1, at_row(&scope, queries, ir_int(module, 0)));
+  query = attention_emit(&scope, OP_CAST, NUMBER_F32, place.rows, place.columns, query, NULL);
+  IrExpr *each = attention_emit(&scope, OP_MUL, NUMBER_F32, place.rows, place.columns, query, key);
+  IrExpr *dot =
+      ir_emit_value(&scope.builder, OP_REDUCE, ir_tile(module, NUMBER_F32, 2, whole, NULL), "dot", 1, each);
+  ir_attribute_set(dot->value->def, ATTR_WITH, ir_name(module, "sum"));
+  ir_attribute_set(dot->value->def, ATTR_DIM, ir_int(module, 1));
+  load_place(&scope, others, &there, &seen);
+  scope_close(&scope, select_there(&scope, place.rows, 1, seen, dot, -INFINITY));
+}
+
+/* Values of the new row in f32, 0 where it is not seen. */
+static void write_value(KernelBuild *build)
+{
+  StepScope scope = {0};
+  AttentionPlace place = {.rows = 1, .columns = choice_int(build->choice, "dv_tile", 0)};
+  scope_open(&scope, build, "value");
+  scope.data = &place;
+  IrExpr *others, *there, *seen;
+  add_place(&scope, &others);
+  load_place(&scope, others, &there, &seen);
+  IrExpr *value =
+      attention_emit(&scope, OP_CAST, NUMBER_F32, 1, place.columns, load_row(&scope, 1, place.columns), NULL);
+  scope_close(&scope, select_there(&scope, 1, place.columns, seen, value, 0));
+}
+
+/* The rows go to their place in both caches. */
+static void write_kept(KernelBuild *build)
+{
+  StepScope scope = {0};
+  static const char *const widths[] = {"d_tile", "dv_tile"};
+  AttentionPlace place = {.rows = 1};
+  IrExpr *others, *there, *seen;
+  scope_open(&scope, build, "kept");
+  scope.data = &place;
+  add_place(&scope, &others);
+  IrExpr *row = load_place(&scope, others, &there, &seen);
+  scope.builder = ir_builder_at_end(ir_region_add(ir_emit(&scope.builder, OP_IF, 1, there)));
+  for (unsigned i = 0; i < G_N_ELEMENTS(widths); i++) {
+    IrExpr *value = load_row(&scope, i, choice_int(build->choice, widths[i], 0));
+    const IrValue *cache = scope.tensors[build->op->n_inputs + joined_of(&scope)->caches[i]];
+    ir_emit(&scope.builder, OP_STORE, 2, at_row(&scope, cache, row), value);
+  }
+  scope.builder = ir_builder_at_end(scope.function->body);
+  scope_close(&scope, NULL);
+}
+
+/* Who has no such rows has sub-kernels that nobody calls. */
+static void write_nothing(KernelBuild *build, const char *name)
+{
+  StepScope scope = {0};
+  scope_open(&scope, build, name);
+  scope_close(&scope, NULL);
+}
+
+void attention_write_joined(KernelBuild *build)
+{
+  static const struct {
+    const char *name;
+    void (*write)(KernelBuild *build);
+  } functions[] = {{"own", write_own}, {"value", write_value}, {"kept", write_kept}};
+  if (!choice_int(build->choice, "places", 0)) return; /* many queries: their template has no such rows */
+  for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
+    if (attention_of(build->op)->joined.taken)
+      functions[i].write(build);
+    else
+      write_nothing(build, functions[i].name);
+}
+
+IrValue *attention_add_joined(KernelBuild *build, unsigned i, bool cache)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  const Symbolic *one = symbolic_constant(build->expressions, 1),
+                 *none = symbolic_constant(build->expressions, 0);
+  const AttentionOperand *keys = i ? &attention->values : &attention->key_matrix;
+  unsigned position = cache ? attention->joined.caches[i] : attention->joined.rows[i];
+  const Symbolic *const *strides =
+      cache ? keys->strides : (const Symbolic *const *)build->op->inputs[position].strides;
+  const Symbolic *dims[ATTENTION_RANK] = {attention->batches, attention->heads,
+                                          cache ? attention->keys : none,
+                                          i ? attention->width : attention->depth},
+                 *own[ATTENTION_RANK] = {strides[0], strides[1], cache ? strides[2] : none, one};
+  const GraphTensor *tensor =
+      cache ? build->op->outputs[position].tensor : build->op->inputs[position].tensor;
+  return kernel_add_tensor(build, cache ? KERNEL_OUTPUT : KERNEL_INPUT, position, tensor, ATTENTION_RANK,
+                           dims, own);
+}

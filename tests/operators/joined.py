@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""joined.py ADLGEN: attention of one row a sequence whose kernel puts the new row into the cache, on the simulator against double precision:
+where rows stand, whether keys are divided among blocks, groups of heads, masks, caches in any order, rows that have no place in the cache.
+Each graph that may be is one launch; others keep AppendRows."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from runs import run_batch
+
+ADLGEN = pathlib.Path(sys.argv[1]).resolve()
+GPUS = ["h100", "a100"]
+# Rows without a place are faults only where somebody gives them: then nothing is stored, and the rest is as it was.
+CLAMPED = "bounds,alignment,undefined,race,proxy,proxy-war,wgmma,mbarrier,bulk,cluster,barrier,deadlock,registers,convergence,trap,limit"
+
+
+def step(places, heads, own, capacity, d, kind="bf16", lengths=None, order="hnd", align=16, sums=False, launches=1, front=False, **attributes):
+    """order: of the caches in memory, [batch, heads, rows, size] in the graph. front: places are computed, not given."""
+    batches = len(places)
+    steps = {"hnd": (own * capacity, capacity, 1), "nhd": (own * capacity, 1, own), "interleaved": (2 * own * capacity, 1, 2 * own),
+             "odd": (own * (capacity * 3 + 1), capacity * 3 + 1, 3)}[order]
+    inputs = {"q": {"type": kind, "shape": [batches, heads, 1, d], "align": align}}
+    for name in "kv":
+        inputs[name + "c"] = {"type": kind, "shape": [batches, own, capacity, d], "align": align, "strides": [s * d for s in steps] + [1]}
+        inputs[name] = {"type": kind, "shape": [batches, own, 1, d], "align": align}
+    constants = {"past": {"type": "s64", "shape": [batches], "data": places}}
+    names = ["q", "kn", "vn", "", "", "", "", "", "past"]
+    if lengths:
+        constants["n"] = {"type": "s64", "shape": [batches], "data": lengths}
+        names[6] = "n"
+    outputs = ["y", "", "", "", "l"] if sums else ["y"]
+    nodes = [{"op": "AppendRows", "domain": "adlgen", "inputs": ["past", "kc", "k", "vc", "v"], "outputs": ["kn", "vn"], "attributes": {"places": "begins"}},
+             {"op": "Attention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": {"is_causal": 1, **attributes}}]
+    if front:  # a number that nobody knows before
+        constants.update({"none": {"type": "s64", "shape": [], "data": 0}, "first": constants.pop("past")})
+        inputs["some"] = {"type": "s64", "shape": [batches]}
+        nodes = [{"op": "Mul", "inputs": ["some", "none"], "outputs": ["nothing"]}, {"op": "Add", "inputs": ["nothing", "first"], "outputs": ["past"]}] + nodes
+    return {"name": "joined", "inputs": inputs, "constants": constants, "nodes": nodes, "outputs": ["kn", "vn", *filter(None, outputs)],
+            "in_place": {"kn": "kc", "vn": "vc"}}, launches
+
+
+def cases():
+    yield step([0, 63, 64, 65, 99], 4, 2, 100, 64)
+    yield step([0, 127, 699], 4, 1, 700, 128, sums=True)  # keys are divided among blocks
+    yield step([870, 3], 3, 3, 900, 64, kind="f16", lengths=[871, 2], left_window_size=100)  # a row that is not seen
+    yield step([1, 69], 33, 1, 70, 72, kind="f16")
+    yield step([1, 69], 8, 1, 70, 256, sums=True)
+    for order, align in (("nhd", 16), ("interleaved", 16), ("odd", 16), ("hnd", 2)):
+        yield step([0, 50, 99], 4, 2, 100, 64, order=order, align=align)
+    for capacity, place in ((64, 0), (64, 63), (64, -1), (1500, 1499), (1500, 1500)):
+        yield step([place], 4, 2, capacity, 64, front=True, launches=2)
+    yield step([-1, 64, 1 << 40, -(1 << 40)], 4, 2, 64, 64)
+    # what keeps a launch of its own
+    yield step([1, 69], 4, 2, 70, 64, softcap=5.0, launches=2)
+    yield step([1, 69], 71, 1, 70, 64, launches=2)
+    yield step([1, 69], 128, 1, 70, 64, launches=2)
+    yield step([1, 69], 2, 1, 70, 64, kind="f32", launches=None)
+
+
+def count_launches(graph, gpu):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "g.json")
+        path.write_text(json.dumps(graph))
+        subprocess.run([ADLGEN, "compile", path, "--gpu", gpu, "--out", folder, "--emit", "ir"], check=True, stdout=subprocess.DEVNULL)
+        return len(json.loads(pathlib.Path(folder, gpu, "plan.json").read_text())["launches"])
+
+
+lines = []
+for i, (graph, launches) in enumerate(cases()):
+    gpu = GPUS[i % len(GPUS)]
+    found = count_launches(graph, gpu) if launches else None
+    if found != launches:
+        sys.exit(f"{json.dumps(graph)}\n{found} launches for {launches} on {gpu}")
+    lines += [{"label": f"{i}", "graph": graph, "gpu": gpu, "checkers": CLAMPED}]
+run_batch(sys.argv[1], lines)

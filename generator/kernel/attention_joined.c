@@ -9,11 +9,16 @@ static const AttentionJoined *joined_of(const StepScope *scope)
   return &attention_of(scope->build->op)->joined;
 }
 
-static void add_place(StepScope *scope, IrExpr **others)
+static void add_head(StepScope *scope)
 {
   AttentionPlace *place = scope->data;
   place->at[ATTENTION_BATCH] = attention_number(scope, "batch");
   place->at[ATTENTION_HEAD] = attention_number(scope, "head");
+}
+
+static void add_place(StepScope *scope, IrExpr **others)
+{
+  add_head(scope);
   *others = attention_number(scope, "others"); /* 0 for the last part */
   scope_add_tensors(scope);
 }
@@ -78,13 +83,14 @@ static IrExpr *load_place(StepScope *scope, IrExpr *others, IrExpr **there, IrEx
   return number;
 }
 
-static IrExpr *select_there(StepScope *scope, int64_t rows, int64_t columns, IrExpr *there, IrExpr *value,
-                            double otherwise)
+static IrExpr *select_there(StepScope *scope, int64_t columns, IrExpr *there, IrExpr *value, double otherwise)
 {
+  const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
-  int64_t extent[2] = {rows, columns};
-  return ir_emit_value(&scope->builder, OP_SELECT, ir_tile(module, NUMBER_F32, 2, extent, NULL), "there", 3,
-                       there, value, ir_float(module, otherwise));
+  int64_t extent[2] = {place->rows, columns};
+  return ir_emit_value(&scope->builder, OP_SELECT,
+                       ir_tile(module, step_element(value, NUMBER_F32), 2, extent, NULL), "there", 3, there,
+                       value, ir_float(module, otherwise));
 }
 
 /* Products of the queries and the new key, -infinity where it is not seen. */
@@ -112,42 +118,78 @@ static void write_own(KernelBuild *build)
   ir_attribute_set(dot->value->def, ATTR_WITH, ir_name(module, "sum"));
   ir_attribute_set(dot->value->def, ATTR_DIM, ir_int(module, 1));
   load_place(&scope, others, &there, &seen);
-  scope_close(&scope, select_there(&scope, place.rows, 1, seen, dot, -INFINITY));
+  scope_close(&scope, select_there(&scope, 1, seen, dot, -INFINITY));
 }
 
-/* Values of the new row in f32, 0 where it is not seen. */
+/* Where the new row goes in the cache; -1: nowhere, or the part is not the last one. */
+static void write_place(KernelBuild *build)
+{
+  StepScope scope = {0};
+  AttentionPlace place = {.rows = 1};
+  IrExpr *others, *there, *seen;
+  scope_open(&scope, build, "place");
+  scope.data = &place;
+  add_place(&scope, &others);
+  IrExpr *row = load_place(&scope, others, &there, &seen);
+  row = ir_select(build->module, there, row, ir_int(build->module, -1));
+  scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "row", 1, row));
+}
+
+/* The new row's values, 0 where it is not seen. */
 static void write_value(KernelBuild *build)
 {
   StepScope scope = {0};
   AttentionPlace place = {.rows = 1, .columns = choice_int(build->choice, "dv_tile", 0)};
+  IrExpr *others, *there, *seen;
   scope_open(&scope, build, "value");
   scope.data = &place;
-  IrExpr *others, *there, *seen;
   add_place(&scope, &others);
   load_place(&scope, others, &there, &seen);
-  IrExpr *value =
-      attention_emit(&scope, OP_CAST, NUMBER_F32, 1, place.columns, load_row(&scope, 1, place.columns), NULL);
-  scope_close(&scope, select_there(&scope, 1, place.columns, seen, value, 0));
+  scope_close(&scope, select_there(&scope, place.columns, seen, load_row(&scope, 1, place.columns), 0));
+}
+
+static void write_row(KernelBuild *build, const char *name, unsigned i, const char *columns)
+{
+  StepScope scope = {0};
+  AttentionPlace place = {.rows = 1};
+  scope_open(&scope, build, name);
+  scope.data = &place;
+  add_head(&scope);
+  scope_add_tensors(&scope);
+  scope_close(&scope, load_row(&scope, i, choice_int(build->choice, columns, 0)));
+}
+
+static void write_new_key(KernelBuild *build)
+{
+  write_row(build, "new_key", 0, "d_tile");
+}
+
+static void write_new_value(KernelBuild *build)
+{
+  write_row(build, "new_value", 1, "dv_tile");
 }
 
 /* The rows go to their place in both caches. */
 static void write_kept(KernelBuild *build)
 {
   StepScope scope = {0};
-  static const char *const widths[] = {"d_tile", "dv_tile"};
+  static const char *const names[] = {"key", "value"}, *const widths[] = {"d_tile", "dv_tile"};
   AttentionPlace place = {.rows = 1};
-  IrExpr *others, *there, *seen;
+  IrExpr *rows[G_N_ELEMENTS(names)];
   scope_open(&scope, build, "kept");
   scope.data = &place;
-  add_place(&scope, &others);
-  IrExpr *row = load_place(&scope, others, &there, &seen);
-  scope.builder = ir_builder_at_end(ir_region_add(ir_emit(&scope.builder, OP_IF, 1, there)));
-  for (unsigned i = 0; i < G_N_ELEMENTS(widths); i++) {
-    IrExpr *value = load_row(&scope, i, choice_int(build->choice, widths[i], 0));
-    const IrValue *cache = scope.tensors[build->op->n_inputs + joined_of(&scope)->caches[i]];
-    ir_emit(&scope.builder, OP_STORE, 2, at_row(&scope, cache, row), value);
+  add_head(&scope);
+  IrExpr *row = attention_number(&scope, "place");
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+    int64_t extent[2] = {1, choice_int(build->choice, widths[i], 0)};
+    IrType type = ir_tile(build->module, attention_of(build->op)->type, 2, extent, NULL);
+    rows[i] = ir_value(build->module, ir_parameter_new(scope.function, names[i], type));
   }
-  scope.builder = ir_builder_at_end(scope.function->body);
+  scope_add_tensors(&scope);
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+    const IrValue *cache = scope.tensors[build->op->n_inputs + joined_of(&scope)->caches[i]];
+    ir_emit(&scope.builder, OP_STORE, 2, at_row(&scope, cache, row), rows[i]);
+  }
   scope_close(&scope, NULL);
 }
 
@@ -164,7 +206,8 @@ void attention_write_joined(KernelBuild *build)
   static const struct {
     const char *name;
     void (*write)(KernelBuild *build);
-  } functions[] = {{"own", write_own}, {"value", write_value}, {"kept", write_kept}};
+  } functions[] = {{"own", write_own},         {"value", write_value},         {"place", write_place},
+                   {"new_key", write_new_key}, {"new_value", write_new_value}, {"kept", write_kept}};
   if (!choice_int(build->choice, "places", 0)) return; /* many queries: their template has no such rows */
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
     if (attention_of(build->op)->joined.taken)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GRAD, Q, K, V, SUMS, DELTA, MASK };
+enum { GRAD, Q, K, V, SUMS, DELTA, MASK, CHANGES };
 enum { RANK = 5 };
 
 /* ---- parts ---- */
@@ -138,6 +138,22 @@ static void give(Parts *at, Part part, Value *y, Errors *errors)
   part_clear(&part);
 }
 
+/* The input CHANGES, heads apart: keys by rows. */
+static Part given_changes(Parts *at)
+{
+  const Value *x = at->call->inputs[CHANGES];
+  return view(
+      at, CHANGES,
+      (int64_t[]){x->shape[0], at->call->inputs[K]->shape[1], group_of(at), x->shape[2], x->shape[3]});
+}
+
+/* dQ of dS. */
+static void give_queries(Parts *at, Part changes, Value *y, Errors *errors)
+{
+  Part sum = part_of(at, "MatMul", changes, operand(at, K));
+  give(at, part_of(at, "Mul", sum, part_number(at, part_scale(at->call, at->call->inputs[Q]))), y, errors);
+}
+
 /* errors: NULL where values are wanted. */
 static bool compute(Parts *at, Value *const *outputs, unsigned n_outputs, Errors *errors)
 {
@@ -145,6 +161,10 @@ static bool compute(Parts *at, Value *const *outputs, unsigned n_outputs, Errors
   bool queries = !strcmp(of, "queries"), values = !strcmp(of, "values");
   Value *of_values = values ? outputs[0] : n_outputs > 1 ? outputs[1] : NULL;
   Errors *value_errors = errors && of_values ? &errors[values ? 0 : 1] : NULL;
+  if (queries && at->call->n_inputs > CHANGES && at->call->inputs[CHANGES]) {
+    give_queries(at, turned(at, given_changes(at)), outputs[0], errors);
+    return at->ok;
+  }
   Part slope, scores = scores_of(at, &slope);
   Part weights = part_of(at, "Exp", part_of(at, "Sub", scores, operand(at, SUMS)), (Part){0});
   if (of_values)
@@ -155,9 +175,15 @@ static bool compute(Parts *at, Value *const *outputs, unsigned n_outputs, Errors
     weights = (Part){0};
     if (slope.value) changes = part_of(at, "Mul", changes, part_copy(at, &slope));
     changes = rounded(at, changes);
-    Part sum = queries ? part_of(at, "MatMul", changes, operand(at, K)) : summed(at, changes, operand(at, Q));
-    give(at, part_of(at, "Mul", sum, part_number(at, part_scale(at->call, at->call->inputs[Q]))), outputs[0],
-         errors);
+    if (n_outputs > 2 && outputs[2])
+      give(at, turned(at, part_copy(at, &changes)), outputs[2], errors ? &errors[2] : NULL);
+    if (queries)
+      give_queries(at, changes, outputs[0], errors);
+    else
+      give(at,
+           part_of(at, "Mul", summed(at, changes, operand(at, Q)),
+                   part_number(at, part_scale(at->call, at->call->inputs[Q]))),
+           outputs[0], errors);
   }
   part_clear(&slope);
   part_clear(&weights);
@@ -177,7 +203,8 @@ bool reference_gradient(const ReferenceCall *call, Value **outputs, unsigned n_o
   for (unsigned i = 0; i <= V; i++)
     if (call->inputs[i]->rank != 4) return reference_refuse(error, call, "the shapes do not fit");
   for (unsigned i = 0; at.ok && i < n_outputs; i++) {
-    outputs[i] = value_new(call->result, 4, call->inputs[i ? V : like]->shape, error);
+    const int64_t *q = call->inputs[Q]->shape, changes[] = {q[0], q[1], call->inputs[K]->shape[2], q[2]};
+    outputs[i] = value_new(call->result, 4, i > 1 ? changes : call->inputs[i ? V : like]->shape, error);
     at.ok = outputs[i] != NULL;
   }
   return at.ok && compute(&at, outputs, n_outputs, NULL);

@@ -212,17 +212,23 @@ const SpaceKind *space_kind_attention(void)
   return &kind;
 }
 
+void attention_set_columns(Choice *choice, NumberType type, const Symbolic *depth, bool causal)
+{
+  int64_t elements = 0;
+  symbolic_is_constant(depth, &elements);
+  choice_set_int(choice, "d", elements);
+  choice_set_int(choice, "d_tile", attention_tile_width(type, elements));
+  choice_set_int(choice, "causal", causal);
+}
+
 void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth, const Symbolic *width,
                          int64_t columns, bool causal)
 {
-  int64_t elements[2] = {0, 0};
-  symbolic_is_constant(depth, &elements[0]);
-  symbolic_is_constant(width, &elements[1]);
-  choice_set_int(choice, "d", elements[0]);
-  choice_set_int(choice, "dv", elements[1]);
-  choice_set_int(choice, "d_tile", attention_tile_width(type, elements[0]));
-  choice_set_int(choice, "dv_tile", attention_tile_width(type, (elements[1] + columns - 1) / columns));
-  choice_set_int(choice, "causal", causal);
+  int64_t elements = 0;
+  attention_set_columns(choice, type, depth, causal);
+  symbolic_is_constant(width, &elements);
+  choice_set_int(choice, "dv", elements);
+  choice_set_int(choice, "dv_tile", attention_tile_width(type, (elements + columns - 1) / columns));
 }
 
 /* Few rows of a sequence: heads that share keys and values are rows of a tile, which reads these once for all of them. What steps load must be

@@ -11,6 +11,8 @@ int64_t attention_tile_width(NumberType type, int64_t width);
  * `columns` are as wide as values, and whether rows see the keys up to their own. */
 void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth, const Symbolic *width,
                          int64_t columns, bool causal);
+/* The same of operands that have columns of one kind. */
+void attention_set_columns(Choice *choice, NumberType type, const Symbolic *depth, bool causal);
 /* Clocks of the tensor cores in a second. */
 double attention_clock(const Gpu *gpu);
 /* Do the passes let the tile be? Sums that are alive twice, before and behind their scaling, may be too many: then all

@@ -17,13 +17,17 @@
 
 static const char *template_of(const Problem *problem)
 {
-  return attention_grad_of(problem->op)->of_rows ? "attention_grad_queries" : "attention_grad_keys";
+  const FusedAttentionGrad *grad = attention_grad_of(problem->op);
+  return grad->of_changes ? "attention_grad_rows"
+         : grad->of_rows  ? "attention_grad_queries"
+                          : "attention_grad_keys";
 }
 
 const SpaceKind *space_kind_attention_grad(void)
 {
   static const Axis axes[] = {{"rows", 1}, {"keys", 1}, {"stages", 1}};
-  static const SpaceKind kind = SPACE_KIND("attention_grad_keys attention_grad_queries", axes, NULL, true);
+  static const SpaceKind kind =
+      SPACE_KIND("attention_grad_keys attention_grad_queries attention_grad_rows", axes, NULL, true);
   return &kind;
 }
 
@@ -37,12 +41,17 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(grad->type));
   candidate_carry(tile, choice, NULL, NULL);
-  attention_set_heads(choice, grad->type, grad->depth, grad->width, 1, grad->causal);
-  choice_set_int(choice, "window", attention_grad_lowest(grad) != NULL);
+  if (grad->of_changes) {
+    attention_set_columns(choice, grad->type, grad->depth, grad->causal);
+  } else {
+    attention_set_heads(choice, grad->type, grad->depth, grad->width, 1, grad->causal);
+    choice_set_int(choice, "window", attention_grad_lowest(grad) != NULL);
+  }
   choice_set_float(choice, "factor", grad->factor);
   if (!grad->of_rows) {
     choice_set_int(choice, "shared", !symbolic_equals(grad->group, 1));
     choice_set_int(choice, "gives", !grad->gives_depth ? 2 : !grad->gives_width);
+    choice_set_int(choice, "leaves", grad->gives_changes != G_MAXUINT);
   }
   choice->stages = (unsigned)candidate_int(tile, "stages");
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
@@ -59,9 +68,10 @@ static bool require_vectors(const Problem *problem, Choice *choice)
   const FusedAttentionGrad *grad = attention_grad_of(op);
   for (unsigned i = 0; i < op->n_inputs; i++) {
     NumberType type = op->inputs[i].tensor->type;
-    bool rows = fused_is_contracted(op, i) || i == grad->sums || i == grad->delta;
+    bool lies_along_rows = i == grad->sums || i == grad->delta || i == grad->changes, /* elements of rows */
+        rows = fused_is_contracted(op, i) || lies_along_rows;
     for (unsigned d = 0; rows && d < GRAD_DEPTH; d++) {
-      bool elements = (i == grad->sums || i == grad->delta) && d == GRAD_ROW; /* one a row */
+      bool elements = lies_along_rows && d == GRAD_ROW;
       if (!elements && !choose_require_multiple(problem, choice, op->inputs[i].strides[d],
                                                 number_elements(type, VECTOR_BYTES)))
         return false;
@@ -105,7 +115,9 @@ static double product_clocks(const Problem *problem)
          rate = peak > 0 ? peak / attention_clock(gpu) : gpu->model->default_product * gpu->sm_count;
   double depth = (double)choose_typical(problem, grad->depth),
          width = (double)choose_typical(problem, grad->width);
-  double columns = depth + (grad->gives_depth ? depth + width : 0) + (grad->gives_width ? width : 0);
+  double columns = grad->of_changes
+                       ? depth
+                       : depth + (grad->gives_depth ? depth + width : 0) + (grad->gives_width ? width : 0);
   double scores = (double)choose_typical(problem, grad->batches) *
                   (double)choose_typical(problem, grad->heads) *
                   (double)choose_typical(problem, grad->group) * (double)choose_typical(problem, grad->rows) *

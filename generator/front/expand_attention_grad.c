@@ -253,17 +253,24 @@ static bool has_kernels(const Gradient *at, bool *both)
          width % 8 == 0;
 }
 
-/* dQ, dK or dV, or dK and *further dV. */
-static GraphTensor *part(Gradient *at, const char *of, const char *name, GraphTensor *sums,
-                         GraphTensor *delta, GraphTensor **further)
+/* Inputs of kernels, in AttentionGradPart's order: GRAD to V, values of rows, a mask, and dS. */
+enum { PART_SUMS = V + 1, PART_DELTA, PART_MASK, PART_CHANGES, PART_INPUTS };
+
+typedef struct {
+  GraphTensor *of[PART_INPUTS]; /* NULL: there is none */
+} Operands;
+
+/* dQ, dK or dV, or dK and what is *further: dV, dS. */
+static GraphTensor *part(Gradient *at, const char *of, const char *name, const Operands *operands,
+                         GraphTensor **further, unsigned n_further)
 {
   Expansion *x = at->x;
-  GraphTensor *mask = expand_input(x, MASK);
   ExpandNode node = {
       ONNX_AttentionGradPart,
       name,
-      mask ? 7 : 6,
-      {expand_input(x, GRAD), expand_input(x, Q), expand_input(x, K), expand_input(x, V), sums, delta, mask},
+      operands->of[PART_CHANGES] ? PART_INPUTS
+      : operands->of[PART_MASK]  ? PART_MASK + 1
+                                 : PART_MASK,
       .attributes = {{"is_causal", .integer = graph_attribute(at->node, "is_causal")->integer},
                      {"left_window_size", .integer = graph_attribute(at->node, "left_window_size")->integer},
                      {"of", .text = of},
@@ -272,7 +279,9 @@ static GraphTensor *part(Gradient *at, const char *of, const char *name, GraphTe
                      {"scale", .number = at->scale},
                      {"softcap", .number = at->cap}},
       .further = further,
-      .n_further = further ? 1 : 0};
+      .n_further = n_further};
+  for (unsigned i = 0; i < node.n_inputs; i++)
+    node.inputs[i] = operands->of[i];
   return expand_node(x, &node);
 }
 
@@ -295,16 +304,99 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
   return expand_slice(x, name, padded, last, none, rows);
 }
 
+/* ---- dS in memory ----
+ * The kernel of keys leaves what changes with products, in 16 bits, and dQ is a product of it: five products in all where two would be computed
+ * once more, for a value of each score that is written and read. Heads, or batches, are so many at a time that this is bounded. */
+
+#define MOST_BYTES      (INT64_C(1) << 31) /* of dS at a time */
+#define MOST_SHARES     8                  /* of batches or heads, behind one another */
+#define LEAST_COLUMNS   128 /* of keys and values together: of fewer, memory takes longer than two products */
+#define ROWS_OF_CHANGES 8   /* values of 16 bits, of which the engine copies whole 16 bytes */
+
+typedef struct {
+  int64_t dim, extent, each; /* along which operands are divided, how long it is, how much of it at a time */
+} Shares;
+
+static bool has_windows(const Gradient *at)
+{
+  return graph_attribute(at->node, "left_window_size")->integer >= 0 ||
+         (graph_attribute(at->node, "right_window_size")->integer >= 0 &&
+          !graph_attribute(at->node, "is_causal")->integer);
+}
+
+/* Can dS be left in memory, and in which shares? */
+static bool leaves_changes(const Gradient *at, Shares *shares)
+{
+  int64_t batch, q_heads, heads, rows, keys, depth, width;
+  const Symbolic *const extents[] = {at->of.batch, at->of.q_heads, at->of.kv_heads, at->of.rows,
+                                     at->of.keys,  at->depth,      at->width};
+  int64_t *const numbers[] = {&batch, &q_heads, &heads, &rows, &keys, &depth, &width};
+  for (unsigned i = 0; i < G_N_ELEMENTS(extents); i++)
+    if (!symbolic_is_constant(extents[i], numbers[i]) || *numbers[i] < 1) return false;
+  if (depth + width < LEAST_COLUMNS || rows % ROWS_OF_CHANGES || has_windows(at)) return false;
+  if (rows > MOST_BYTES / keys || q_heads > MOST_BYTES) return false;
+  double head = (double)(q_heads / heads) * (double)rows * (double)keys * number_bits(at->type) / 8,
+         whole = head * (double)(heads * batch), most = (double)MOST_BYTES;
+  bool batches = whole > most && head * (double)heads <= most;
+  *shares = batches ? (Shares){0, batch, (int64_t)(most / (head * (double)heads))}
+                    : (Shares){1, heads, MIN(heads, (int64_t)(most / (head * (double)batch)))};
+  bool divides = shares->each > 0 && (shares->extent + shares->each - 1) / shares->each <= MOST_SHARES;
+  return divides && (shares->each == shares->extent || !expand_input(at->x, MASK));
+}
+
+/* The operands' share from one index on. */
+static Operands share_of(Gradient *at, const Operands *whole, const Shares *shares, int64_t from)
+{
+  Operands share = *whole;
+  int64_t to = MIN(shares->extent, from + shares->each), q_heads = 1;
+  if (shares->each == shares->extent) return share;
+  symbolic_is_constant(at->of.q_heads, &q_heads);
+  for (unsigned i = GRAD; i <= PART_DELTA; i++) {
+    int64_t times = shares->dim && i != K && i != V ? q_heads / shares->extent : 1;
+    share.of[i] = expand_slice(at->x, "share", whole->of[i], shares->dim, from * times, to * times);
+  }
+  return share;
+}
+
+static void give_left(Gradient *at, const Operands *whole, const Shares *shares)
+{
+  static const char *const names[] = {[GRAD_Q] = "grad_q", [GRAD_K] = "grad_k", [GRAD_V] = "grad_v"};
+  ExpandNode joined[G_N_ELEMENTS(names)];
+  unsigned n = 0;
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+    joined[i] = (ExpandNode){ONNX_Concat, names[i], .attributes = {{"axis", shares->dim}}};
+  for (int64_t from = 0; from < shares->extent; from += shares->each, n++) {
+    Operands share = share_of(at, whole, shares, from);
+    GraphTensor *further[2] = {NULL};
+    joined[GRAD_K].inputs[n] = part(at, "keys", "grad_k", &share, further, G_N_ELEMENTS(further));
+    joined[GRAD_V].inputs[n] = further[0];
+    share.of[PART_MASK] = NULL;
+    share.of[PART_CHANGES] = further[1];
+    joined[GRAD_Q].inputs[n] = part(at, "queries", "grad_q", &share, NULL, 0);
+  }
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+    joined[i].n_inputs = n;
+    expand_give(at->x, i, n > 1 ? expand_node(at->x, &joined[i]) : joined[i].inputs[0]);
+  }
+}
+
 static void give_kernels(Gradient *at, bool both)
 {
   Expansion *x = at->x;
-  GraphTensor *sums = spaced(at, "sums", finite_sums(at, expand_input(x, SUMS))),
-              *of_rows = spaced(at, "delta", delta(at)), *grad_v = NULL;
-  bool keys = expand_wants(x, GRAD_K), values = expand_wants(x, GRAD_V);
-  if (expand_wants(x, GRAD_Q)) expand_give(x, GRAD_Q, part(at, "queries", "grad_q", sums, of_rows, NULL));
-  if (keys)
-    expand_give(x, GRAD_K, part(at, "keys", "grad_k", sums, of_rows, both && values ? &grad_v : NULL));
-  if (values && !grad_v) grad_v = part(at, "values", "grad_v", sums, of_rows, NULL);
+  GraphTensor *grad_v = NULL;
+  Operands operands = {{expand_input(x, GRAD), expand_input(x, Q), expand_input(x, K), expand_input(x, V),
+                        spaced(at, "sums", finite_sums(at, expand_input(x, SUMS))),
+                        spaced(at, "delta", delta(at)), expand_input(x, MASK)}};
+  bool queries = expand_wants(x, GRAD_Q), keys = expand_wants(x, GRAD_K), values = expand_wants(x, GRAD_V);
+  Shares shares;
+  if (expand_failed(x)) return;
+  if (both && queries && keys && values && leaves_changes(at, &shares)) {
+    give_left(at, &operands, &shares);
+    return;
+  }
+  if (queries) expand_give(x, GRAD_Q, part(at, "queries", "grad_q", &operands, NULL, 0));
+  if (keys) expand_give(x, GRAD_K, part(at, "keys", "grad_k", &operands, &grad_v, both && values ? 1 : 0));
+  if (values && !grad_v) grad_v = part(at, "values", "grad_v", &operands, NULL, 0);
   if (values) expand_give(x, GRAD_V, grad_v);
 }
 

@@ -1,4 +1,4 @@
-/* AttentionGradPart: its inputs, and what it gives. */
+/* AttentionGradPart: its inputs, and what it gives. Its third output, of `keys`, is what changes with products, [batch, heads, keys, rows]. */
 #pragma once
 #include "generator/front/graph.h"
 #include <string.h>
@@ -11,6 +11,7 @@ enum {
   GRADIENT_SUMS,
   GRADIENT_DELTA,
   GRADIENT_MASK,
+  GRADIENT_CHANGES, /* what changes with products, as `keys` gave it: dQ is computed of it and K alone */
 };
 
 typedef enum {
@@ -18,6 +19,12 @@ typedef enum {
   GRADIENT_OF_KEYS,    /* dK, and dV if there is a second output */
   GRADIENT_OF_VALUES,  /* dV */
 } GraphGradient;
+
+/* Is dQ computed of what `keys` left? */
+static inline bool graph_gradient_of_changes(const GraphNode *node)
+{
+  return node->n_inputs > GRADIENT_CHANGES && node->inputs[GRADIENT_CHANGES];
+}
 
 static inline GraphGradient graph_gradient(const GraphNode *node)
 {

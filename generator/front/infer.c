@@ -768,11 +768,12 @@ bool infer_node(Inference *at)
   NumberType further = parts || caches ? type : windows ? NUMBER_S64 : places ? index_type(node) : NUMBER_F32;
   Shape other = parts || windows || places || caches ? shape : statistics_shape(at, &shape);
   if (node->op->shape_rule == SHAPE_RULE_SEQUENCES) other.rank--; /* one value of each row and head */
-  if (node->op->shape_rule == SHAPE_RULE_GRADIENT) infer_gradient_further(at, &further, &other);
-  bool ordered = node->op->shape_rule == SHAPE_RULE_PLACES || node->op->shape_rule == SHAPE_RULE_TAKEN;
+  bool ordered = node->op->shape_rule == SHAPE_RULE_PLACES || node->op->shape_rule == SHAPE_RULE_TAKEN,
+       gradient = node->op->shape_rule == SHAPE_RULE_GRADIENT;
   for (unsigned i = 1; i < node->n_outputs; i++) {
     if (ordered) infer_places_further(at, i, &other);
     if (ordered) further = NUMBER_S32;
+    if (gradient) infer_gradient_further(at, i, &further, &other);
     if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
     give(at, node->outputs[i], further, &other);
   }

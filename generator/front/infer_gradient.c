@@ -21,6 +21,8 @@ bool infer_gradient_type(Inference *at, NumberType *type)
     if (node->inputs[i]->type != want)
       return refuse(at, i, "type", i <= GRADIENT_V ? "operands are of one type" : "sums of rows are f32");
   }
+  if (graph_gradient_of_changes(node) && node->inputs[GRADIENT_CHANGES]->type != *type)
+    return refuse(at, GRADIENT_CHANGES, "type", "operands are of one type");
   return true;
 }
 
@@ -71,13 +73,22 @@ bool infer_gradient(Inference *at, Shape *shape)
   if (node->n_outputs > 1 && graph_gradient(node) != GRADIENT_OF_KEYS)
     return infer_refuse(at, ERROR_INPUT, &node->mark, "outputs", NULL,
                         "AttentionGradPart has a second output where `of` is keys");
+  if (graph_gradient_of_changes(node) && graph_gradient(node) != GRADIENT_OF_QUERIES)
+    return refuse(at, GRADIENT_CHANGES, "input", "`of` is to be queries");
+  if (graph_gradient_of_changes(node)) {
+    const Symbolic *const changes[] = {q->shape[0], q->shape[1], k->shape[2], q->shape[2]};
+    if (!check(at, GRADIENT_CHANGES, changes, 4)) return false;
+  }
   *shape = infer_shape_of(node->inputs[outputs[graph_gradient(node)]]);
   return true;
 }
 
-void infer_gradient_further(Inference *at, NumberType *type, Shape *shape)
+void infer_gradient_further(Inference *at, unsigned output, NumberType *type, Shape *shape)
 {
-  const GraphTensor *v = at->node->inputs[GRADIENT_V];
+  const GraphTensor *q = at->node->inputs[GRADIENT_Q], *v = at->node->inputs[GRADIENT_V];
   *type = v->type;
-  *shape = infer_shape_of(v);
+  *shape = infer_shape_of(output == 1 ? v : q);
+  if (output == 1) return;
+  shape->dims[2] = v->shape[2];
+  shape->dims[3] = q->shape[2];
 }

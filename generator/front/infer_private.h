@@ -91,10 +91,10 @@ bool infer_tensor_scatter(Inference *at, Shape *shape);
 bool infer_reverse_sequence(Inference *at, Shape *shape);
 /* infer_groups.c: likewise, of class GEMM. */
 bool infer_grouped(Inference *at, Shape *shape);
-/* infer_gradient.c: AttentionGradPart. further: the type and shape of its second output. */
+/* infer_gradient.c: AttentionGradPart. further: the type and shape of its second and third output. */
 bool infer_gradient_type(Inference *at, NumberType *type);
 bool infer_gradient(Inference *at, Shape *shape);
-void infer_gradient_further(Inference *at, NumberType *type, Shape *shape);
+void infer_gradient_further(Inference *at, unsigned output, NumberType *type, Shape *shape);
 /* infer_sequences.c: VarlenAttention. */
 bool infer_sequences_type(Inference *at, NumberType *type);
 bool infer_sequences(Inference *at, Shape *shape);

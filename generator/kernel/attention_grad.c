@@ -16,24 +16,17 @@ typedef struct {
 
 /* ---- tensors ---- */
 
-static bool lies_along(unsigned dim, bool keys)
-{
-  return dim == GRAD_BATCH || dim == GRAD_HEAD ||
-         (keys ? dim == GRAD_KEY : dim == GRAD_GROUP || dim == GRAD_ROW);
-}
-
-/* The template's tensor takes the graph's strides; what repeats has one index. One that this kernel does not read stands for another. */
-static void describe_operand(KernelBuild *build, unsigned parameter, unsigned input, unsigned otherwise)
+/* The template's tensor takes the graph's strides along `dims`; what repeats has one index. */
+static void describe_along(KernelBuild *build, unsigned parameter, unsigned input, uint32_t dims)
 {
   IrModule *module = build->module;
   IrValue *value = build->kernel->parameters[parameter];
-  const FusedInput *from = &build->op->inputs[input == G_MAXUINT ? otherwise : input];
+  const FusedInput *from = &build->op->inputs[input];
   static const char *const hints[GRAD_DIMS] = {"batch", "head", "group", "row", "key", "", ""};
-  bool keys = parameter == KEYS || parameter == VALUES;
   unsigned n = 0;
   value->type.align = choice_align(build->choice, from->tensor);
   for (unsigned d = 0; d < GRAD_DIMS; d++) {
-    if (!lies_along(d, keys)) continue;
+    if (!(dims >> d & 1)) continue;
     char *hint = arena_printf(module->arena, "%s_%s", value->name, hints[d]);
     value->type.strides[n] = kernel_dim(build, from->strides[d], hint, NUMBER_S64);
     if (symbolic_equals(from->strides[d], 0)) value->type.dims[n] = ir_int(module, 1);
@@ -41,6 +34,15 @@ static void describe_operand(KernelBuild *build, unsigned parameter, unsigned in
   }
   if (n < value->type.rank) value->type.strides[n] = ir_int(module, 1);
   g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)from->tensor);
+}
+
+/* A tensor that this kernel does not read stands for another. */
+static void describe_operand(KernelBuild *build, unsigned parameter, unsigned input, unsigned otherwise)
+{
+  const uint32_t heads = 1u << GRAD_BATCH | 1u << GRAD_HEAD, keys = heads | 1u << GRAD_KEY,
+                 rows = heads | 1u << GRAD_GROUP | 1u << GRAD_ROW;
+  describe_along(build, parameter, input == G_MAXUINT ? otherwise : input,
+                 parameter == KEYS || parameter == VALUES ? keys : rows);
 }
 
 /* A coordinate along a dimension of extent 1 is 0. */
@@ -69,6 +71,16 @@ static IrValue *add_tensor(KernelBuild *build, const char *side, unsigned positi
   return kernel_add_tensor(build, side, position, tensor, RANK, own_dims, own_strides);
 }
 
+/* What changes with products: keys by rows. */
+static void add_changes(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  unsigned i = attention_grad_of(op)->gives_changes;
+  if (i == G_MAXUINT) return;
+  build->outputs[i] = add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
+                                 (const Symbolic *const *)op->outputs[i].strides, GRAD_KEY, GRAD_ROW);
+}
+
 static unsigned columns_of(const FusedOutput *output)
 {
   return output->value.index == GRAD_OF_DEPTH ? GRAD_DEPTH : GRAD_WIDTH;
@@ -80,13 +92,15 @@ static void add_tensors(KernelBuild *build)
   const FusedAttentionGrad *grad = attention_grad_of(op);
   unsigned first = grad->of_rows ? GRAD_ROW : GRAD_KEY, other = grad->of_rows ? GRAD_KEY : GRAD_ROW;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!fused_is_contracted(op, i) && i != grad->sums && i != grad->delta)
+    if (!grad->of_changes && !fused_is_contracted(op, i) && i != grad->sums && i != grad->delta)
       build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
                                     (const Symbolic *const *)op->inputs[i].strides, first, other);
+  add_changes(build);
   for (unsigned i = 0; i < op->n_outputs; i++)
-    build->outputs[i] =
-        add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
-                   (const Symbolic *const *)op->outputs[i].strides, first, columns_of(&op->outputs[i]));
+    if (i != grad->gives_changes)
+      build->outputs[i] =
+          add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
+                     (const Symbolic *const *)op->outputs[i].strides, first, columns_of(&op->outputs[i]));
 }
 
 /* ---- sub-kernels ---- */
@@ -247,7 +261,7 @@ static void write_epilogue(KernelBuild *build, const char *name, unsigned anchor
   add_place(&scope, &place);
   scope_add_tensors(&scope);
   for (unsigned i = 0; i < op->n_outputs; i++) {
-    if (op->outputs[i].value.index != anchor) continue;
+    if (i == attention_grad_of(op)->gives_changes || op->outputs[i].value.index != anchor) continue;
     int64_t extent[2];
     IrExpr *value = scope_stored(&scope, i, scope.anchors[2]);
     ir_emit(&scope.builder, OP_STORE, 2, corner(&scope, scope.tensors[op->n_inputs + i], extent), value);
@@ -255,9 +269,51 @@ static void write_epilogue(KernelBuild *build, const char *name, unsigned anchor
   scope_close(&scope, NULL);
 }
 
+/* Stores a tile of what changes with products, if that is asked for. */
+static void write_changes(KernelBuild *build)
+{
+  const FusedAttentionGrad *grad = attention_grad_of(build->op);
+  StepScope scope = {0};
+  Place place = {.dims = {GRAD_KEY, GRAD_ROW},
+                 .extent = {choice_int(build->choice, "keys", 0), choice_int(build->choice, "rows", 0)}};
+  int64_t extent[2];
+  scope_open(&scope, build, "changes");
+  scope.data = &place;
+  IrType type = ir_tile(build->module, grad->type, 2, place.extent, NULL);
+  IrExpr *tile = ir_value(build->module, ir_parameter_new(scope.function, "changes", type));
+  add_place(&scope, &place);
+  scope_add_tensors(&scope);
+  if (grad->gives_changes != G_MAXUINT) {
+    IrValue *tensor = scope.tensors[build->op->n_inputs + grad->gives_changes];
+    ir_emit(&scope.builder, OP_STORE, 2, corner(&scope, tensor, extent), tile);
+  }
+  scope_close(&scope, NULL);
+}
+
+/* dQ of what changes with products. */
+static bool write_of_changes(KernelBuild *build)
+{
+  const FusedAttentionGrad *grad = attention_grad_of(build->op);
+  enum { CHANGES, KEYS_OF };
+  kernel_bind_dim(build, "B", grad->batches);
+  kernel_bind_dim(build, "H", grad->heads);
+  kernel_bind_dim(build, "G", grad->group);
+  kernel_bind_dim(build, "M", grad->rows);
+  kernel_bind_dim(build, "N", grad->keys);
+  kernel_bind_dim(build, "DIAGONAL", grad->diagonal);
+  describe_along(build, CHANGES, grad->changes,
+                 1u << GRAD_BATCH | 1u << GRAD_HEAD | 1u << GRAD_GROUP | 1u << GRAD_KEY);
+  describe_along(build, KEYS_OF, grad->key_matrix, 1u << GRAD_BATCH | 1u << GRAD_HEAD | 1u << GRAD_KEY);
+  ir_region_visit(build->kernel->body, read_at_zero, build);
+  add_tensors(build);
+  write_epilogue(build, "rows_epilogue", GRAD_OF_DEPTH);
+  return true;
+}
+
 bool kernel_write_attention_grad(KernelBuild *build)
 {
   const FusedAttentionGrad *grad = attention_grad_of(build->op);
+  if (grad->of_changes) return write_of_changes(build);
   const Symbolic *lowest = attention_grad_lowest(grad);
   kernel_bind_dim(build, "B", grad->batches);
   kernel_bind_dim(build, "H", grad->heads);
@@ -280,6 +336,7 @@ bool kernel_write_attention_grad(KernelBuild *build)
   } else {
     write_epilogue(build, "keys_epilogue", GRAD_OF_DEPTH);
     write_epilogue(build, "values_epilogue", GRAD_OF_WIDTH);
+    write_changes(build);
   }
   return true;
 }

@@ -25,10 +25,10 @@ static void bind_parameters(KernelBuild *build)
     g_hash_table_insert(bindings, (gpointer)parameter->name, value);
   }
   static const char *const functions[] = {
-      "prologue", "epilogue", "body",          "score",         "seen",           "slab",
-      "own",      "value",    "place",         "new_key",       "new_value",      "kept",
-      "behind",   "down",     "keyed",         "start",         "gathered",       "values",
-      "slope",    "power",    "rows_epilogue", "keys_epilogue", "values_epilogue"};
+      "prologue",      "epilogue",        "body",     "score",     "seen",  "slab",   "own",
+      "value",         "place",           "new_key",  "new_value", "kept",  "behind", "down",
+      "keyed",         "start",           "gathered", "values",    "slope", "power",  "rows_epilogue",
+      "keys_epilogue", "values_epilogue", "changes"};
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
     if (ir_function_find(module, functions[i]))
       g_hash_table_insert(bindings, (gpointer)functions[i], ir_symbol(module, functions[i]));

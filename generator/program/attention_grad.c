@@ -7,13 +7,14 @@ void visit_attention_grad(const FusedOperator *op, const BindingVisitor *visitor
   const FusedAttentionGrad *grad = attention_grad_of(op);
   const Symbolic *const extents[] = {grad->batches, grad->heads, grad->group, grad->rows,
                                      grad->keys,    grad->depth, grad->width, grad->diagonal};
-  const unsigned inputs[] = {grad->queries, grad->key_matrix, grad->values,
-                             grad->grad,    grad->sums,       grad->delta};
+  const unsigned inputs[] = {grad->queries, grad->key_matrix, grad->values,  grad->grad,
+                             grad->sums,    grad->delta,      grad->changes, grad->gives_changes};
   for (unsigned i = 0; i < G_N_ELEMENTS(extents); i++)
     visitor->expression(extents[i], visitor->data);
   for (unsigned i = 0; i < G_N_ELEMENTS(inputs); i++)
     visitor->number(inputs[i], visitor->data);
-  visitor->number(8 * grad->of_rows + 4 * grad->gives_depth + 2 * grad->gives_width + grad->causal,
+  visitor->number(16 * grad->of_changes + 8 * grad->of_rows + 4 * grad->gives_depth + 2 * grad->gives_width +
+                      grad->causal,
                   visitor->data);
   visitor->number(grad->type, visitor->data);
   visitor->operand(&grad->score, visitor->data);
@@ -27,7 +28,8 @@ void describe_attention_grad(const FusedOperator *op, GString *text)
 {
   const FusedAttentionGrad *grad = attention_grad_of(op);
   g_string_append_printf(text, "  gradients of %s %s,",
-                         grad->of_rows                            ? "queries"
+                         grad->of_changes                         ? "queries, of what changes with products"
+                         : grad->of_rows                          ? "queries"
                          : grad->gives_depth && grad->gives_width ? "keys and values"
                          : grad->gives_depth                      ? "keys"
                                                                   : "values",

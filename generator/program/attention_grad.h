@@ -23,8 +23,11 @@ enum { GRAD_PRODUCT, GRAD_OF_SCORES, GRAD_OF_DEPTH, GRAD_OF_WIDTH };
 typedef struct FusedAttentionGrad {
   bool of_rows;                  /* of queries, else of keys or values */
   bool gives_depth, gives_width; /* it gives sums of columns of queries and keys; of values */
+  bool of_changes;               /* what changes with products is read, not computed: there are no scores */
   NumberType type;               /* of operands */
-  unsigned queries, key_matrix, values, grad, sums, delta; /* of inputs[]; G_MAXUINT: not read */
+  unsigned queries, key_matrix, values, grad, sums, delta, changes; /* of inputs[]; G_MAXUINT: not read */
+  unsigned
+      gives_changes; /* of outputs[]: what changes with products, keys by rows; G_MAXUINT: it stays in registers */
   const Symbolic *batches, *heads, *group, *rows, *keys, *depth, *width;
   FusedOperand score; /* GRAD_PRODUCT or a STEP: scores but for the scale */
   FusedOperand slope; /* GRAD_OF_SCORES or a STEP: what changes with products */

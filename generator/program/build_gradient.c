@@ -5,6 +5,8 @@
  *   queries: dQ[.., m, c] = scale reduce dot {t} dS, K[b, h, t, c]
  *   keys:    dK[b, h, t, c] = scale reduce dot {g, m} dS, Q[.., m, c]
  *   values:  dV[b, h, t, f] = reduce dot {g, m} P, dO[.., m, f]
+ * keys may give dS, too, [b, h*G + g, t, m]; queries of it are
+ *            dQ[.., m, c] = scale reduce dot {t} dS[.., t, m] e^0 or, where m does not see t, e^-inf, K[b, h, t, c]
  */
 #include "generator/front/gradient.h"
 #include "generator/program/build_private.h"
@@ -71,6 +73,14 @@ static void write(Gradient *s, unsigned output, bool rows, int last, ProgramValu
   program_write(s->at, s->node, access_of(s, tensor, rows, last), value);
 }
 
+/* What changes with products, keys by rows. */
+static ProgramAccess access_changes(const Gradient *s, const GraphTensor *tensor)
+{
+  ProgramAccess access = access_of(s, tensor, true, s->row);
+  access.at[2].of_axes = symbol(s, s->key);
+  return access;
+}
+
 /* ---- scores ---- */
 
 static ProgramValue number(Gradient *s, OperatorId op, ProgramValue a, ProgramValue b)
@@ -96,7 +106,7 @@ static void add_axes(Gradient *s)
   const GraphTensor *q = s->node->inputs[GRADIENT_Q], *k = s->node->inputs[GRADIENT_K],
                     *v = s->node->inputs[GRADIENT_V];
   GraphGradient of = graph_gradient(s->node);
-  bool grouped = !symbolic_same(q->shape[1], k->shape[1]);
+  bool grouped = !symbolic_same(q->shape[1], k->shape[1]), given = graph_gradient_of_changes(s->node);
   s->batch = program_add_axis(at, 'b', -1, q->shape[0]);
   s->head = program_add_axis(at, 'h', -1, k->shape[1]);
   s->group = PROGRAM_NONE;
@@ -105,11 +115,25 @@ static void add_axes(Gradient *s)
                                 symbolic_binary(at->program->arena, SYMBOLIC_DIV, q->shape[1], k->shape[1]));
   s->row = program_add_axis(at, 'm', -1, q->shape[2]);
   s->key = program_add_axis(at, 't', -1, k->shape[2]);
-  s->depth = program_add_axis(at, 'd', -1, q->shape[3]);
-  s->width = of != GRADIENT_OF_VALUES ? program_add_axis(at, 'e', -1, v->shape[3]) : PROGRAM_NONE;
+  s->depth = given ? PROGRAM_NONE : program_add_axis(at, 'd', -1, q->shape[3]);
+  s->width = given                      ? PROGRAM_NONE
+             : of != GRADIENT_OF_VALUES ? program_add_axis(at, 'e', -1, v->shape[3])
+                                        : PROGRAM_NONE;
   if (of != GRADIENT_OF_VALUES) s->of_depth = program_add_axis(at, 'c', -1, q->shape[3]);
   if (of == GRADIENT_OF_VALUES || s->node->n_outputs > 1)
     s->of_width = program_add_axis(at, 'f', -1, v->shape[3]);
+}
+
+/* dQ of what `keys` left. Where a row does not see a key nothing need be written. */
+static void add_queries_of_changes(Gradient *s, double scale)
+{
+  const ProgramValue zero = program_immediate(0, NUMBER_F32);
+  ProgramValue changes =
+      program_read_once(s->at, s->node, access_changes(s, s->node->inputs[GRADIENT_CHANGES]));
+  ProgramValue seen = program_windowed(s->at, s->node, zero, s->row, s->key, none, none);
+  if (seen.kind == VALUE_NODE) changes = number(s, ONNX_Mul, changes, number(s, ONNX_Exp, seen, none));
+  ProgramValue sum = program_add_dot(s->at, s->node, changes, read(s, GRADIENT_K, s->of_depth), 1u << s->key);
+  write(s, 0, true, s->of_depth, number(s, ONNX_Mul, sum, program_immediate((float)scale, NUMBER_F32)));
 }
 
 void program_add_gradient(ProgramBuilder *at, const GraphNode *node)
@@ -118,6 +142,10 @@ void program_add_gradient(ProgramBuilder *at, const GraphNode *node)
   GraphGradient of = graph_gradient(node);
   double scale = program_score_scale(node, node->inputs[GRADIENT_Q]);
   add_axes(s);
+  if (graph_gradient_of_changes(node)) {
+    add_queries_of_changes(s, scale);
+    return;
+  }
   uint32_t rows = 1u << s->row | (s->group == PROGRAM_NONE ? 0 : 1u << s->group);
   ProgramValue product =
       program_add_dot(at, node, read(s, GRADIENT_Q, s->depth), read(s, GRADIENT_K, s->depth), 1u << s->depth);
@@ -138,6 +166,8 @@ void program_add_gradient(ProgramBuilder *at, const GraphNode *node)
         number(s, ONNX_Mul, of_scores,
                number(s, ONNX_Sub, program_immediate(1, NUMBER_F32), number(s, ONNX_Mul, bent, bent)));
   bool queries = of == GRADIENT_OF_QUERIES;
+  if (node->n_outputs > 2 && node->outputs[2])
+    program_write(at, node, access_changes(s, node->outputs[2]), of_scores);
   ProgramValue sum =
       program_add_dot(at, node, of_scores, read(s, queries ? GRADIENT_K : GRADIENT_Q, s->of_depth),
                       queries ? 1u << s->key : rows);

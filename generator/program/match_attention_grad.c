@@ -14,6 +14,7 @@ typedef struct {
   int row, key, depth, width, of_depth, of_width, batch, head, group; /* axes */
   int q, k, v, grad, sums, delta, beside; /* nodes that read; beside: dS's operand */
   int grad_again;                         /* P's operand */
+  int changes;                            /* dS, where it is read */
   ProgramValue scores;                    /* what P is of; once peeled what is left of it */
 } Match;
 
@@ -30,6 +31,27 @@ static const ProgramNode *map_of(const Match *at, ProgramValue value, OperatorId
 }
 
 /* ---- nodes ---- */
+
+/* Is it dS, times K? A contraction of what is read, or of that times e^0 or, of keys that are not seen, e^-infinity. */
+static bool take_changes(Match *at)
+{
+  const Program *program = at->program;
+  int dot = PROGRAM_NONE;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    if (program->nodes[i].kind != NODE_REDUCE) continue;
+    if (dot >= 0 || program->nodes[i].reduction != REDUCTION_DOT) return false;
+    dot = (int)i;
+  }
+  if (dot < 0) return false;
+  ProgramValue left = program->nodes[dot].operands[0];
+  const ProgramNode *times = map_of(at, left, ONNX_Mul),
+                    *power = times ? map_of(at, times->operands[1], ONNX_Exp) : NULL;
+  at->changes = bind_read_of(program, power ? times->operands[0] : left);
+  at->k = at->beside = bind_read_of(program, program->nodes[dot].operands[1]);
+  at->by_depth = at->product = dot;
+  at->scores = power ? power->operands[0] : absent;
+  return at->changes >= 0 && at->k >= 0;
+}
 
 /* P = e^(scores - sums) that a value is, or PROGRAM_NONE. */
 static int weights_of(Match *at, ProgramValue value)
@@ -126,11 +148,11 @@ static int contracted(const Match *at, int node)
 }
 
 /* Batches and heads: what all operands walk along, and what keys do not. */
-static bool find_batches(Match *at)
+static bool find_batches(Match *at, uint32_t varies)
 {
   const Program *program = at->program;
-  uint32_t all = program->varies[at->product] & ~(1u << at->row) & ~(1u << at->key),
-           shared = all & ~program->varies[at->k], own = all & program->varies[at->k];
+  uint32_t all = varies & ~(1u << at->row) & ~(1u << at->key), shared = all & ~program->varies[at->k],
+           own = all & program->varies[at->k];
   if (__builtin_popcount(shared) > 1 || __builtin_popcount(own) > 2)
     return bind_refuse(at->binding, "its batches are no batches and heads");
   at->group = shared ? __builtin_ctz(shared) : PROGRAM_NONE;
@@ -163,7 +185,9 @@ static bool find_axes(Match *at)
   at->row = bind_own_axis(program, (unsigned)at->q, (unsigned)at->k, product->axes);
   if (at->row < 0 || at->key < 0)
     return bind_refuse(at->binding, "its queries or keys have no rows of their own");
-  if (!find_batches(at) || !check_along(at, at->by_width) || !check_along(at, at->by_depth)) return false;
+  if (!find_batches(at, program->varies[at->product]) || !check_along(at, at->by_width) ||
+      !check_along(at, at->by_depth))
+    return false;
   at->of_depth = at->by_depth >= 0 ? last_axis(at, at->beside) : PROGRAM_NONE;
   at->of_width = at->by_width >= 0 ? last_axis(at, at->grad_again) : PROGRAM_NONE;
   at->grad = at->v = PROGRAM_NONE;
@@ -178,6 +202,20 @@ static bool find_axes(Match *at)
   bool fits = at->grad >= 0 && at->v >= 0 && at->width >= 0 && at->of_depth >= 0 &&
               (at->by_width < 0 || at->of_width >= 0);
   return fits || bind_refuse(at->binding, "it contracts along several axes");
+}
+
+static bool find_axes_of_changes(Match *at)
+{
+  const Program *program = at->program;
+  at->key = contracted(at, at->product);
+  at->row = bind_own_axis(program, (unsigned)at->changes, (unsigned)at->k, 0);
+  at->of_depth = last_axis(at, at->k);
+  if (at->row < 0 || at->key < 0 || at->of_depth < 0)
+    return bind_refuse(at->binding, "it contracts along several axes");
+  uint32_t columns = 1u << at->of_depth, own = program->varies[at->product] & ~columns;
+  if (!(own >> at->row & 1)) return bind_refuse(at->binding, "its rows are no axis of their own");
+  at->bound->of_rows = at->bound->of_changes = true;
+  return find_batches(at, own);
 }
 
 /* Is `read` of the rows that `first` is of, whole ones, along a column axis of its own? */
@@ -224,6 +262,16 @@ static bool check_operands(Match *at)
     return bind_refuse(at->binding, "its results are of other operands than its scores");
   at->bound->type = type;
   return check_accesses(at);
+}
+
+static bool check_changes(Match *at)
+{
+  const Program *program = at->program;
+  NumberType type = program->nodes[at->k].type;
+  bool same = program->nodes[at->changes].type == type && number_bits(type) == 16;
+  at->bound->type = type;
+  return (same || bind_refuse(at->binding, "its operands are not of one type of 16 bits")) &&
+         check_accesses(at);
 }
 
 /* ---- steps ---- */
@@ -286,16 +334,40 @@ static bool mark_steps(Match *at)
   return true;
 }
 
+static bool is_changes(const Match *at, ProgramValue value)
+{
+  ProgramValue changes = at->by_depth >= 0 ? at->program->nodes[at->by_depth].operands[0] : absent;
+  return value.kind == VALUE_NODE && changes.kind == VALUE_NODE && value.node == changes.node;
+}
+
+/* Do parts of gradients alone read it? They read what keys that are seen left. */
+static bool is_read_by_parts(const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < tensor->n_consumers; i++)
+    if (tensor->consumers[i]->op->id != ONNX_AttentionGradPart) return false;
+  return !tensor->is_output;
+}
+
 /* The results: sums times a number, stored as they are. */
 static bool take_results(Match *at)
 {
   const Program *program = at->program;
   FusedAttentionGrad *bound = at->bound;
   bound->factor = 1;
-  for (unsigned i = 0; i < program->n_nodes; i++) {
+  bound->gives_changes = G_MAXUINT;
+  for (unsigned i = 0, output = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_WRITE) continue;
     ProgramValue value = node->operands[0], inner;
+    unsigned place = output++;
+    if (is_changes(at, value)) {
+      if (bound->gives_changes != G_MAXUINT || at->bound->of_rows)
+        return bind_refuse(at->binding, "it gives what changes with products beside sums of rows");
+      if ((bound->causal || bound->n_bounds) && !is_read_by_parts(node->access.tensor))
+        return bind_refuse(at->binding, "what changes with products is written where rows see keys alone");
+      bound->gives_changes = place;
+      continue;
+    }
     double factor = 1;
     if (scores_are_scaled(program, value, &inner, &factor)) value = inner;
     bool depth = value.kind == VALUE_NODE && (int)value.node == at->by_depth,
@@ -335,14 +407,37 @@ static bool settle(Match *at)
   bound->queries = input_of(at, at->q), bound->key_matrix = input_of(at, at->k);
   bound->values = input_of(at, at->v), bound->grad = input_of(at, at->grad);
   bound->sums = input_of(at, at->sums), bound->delta = input_of(at, at->delta);
+  bound->changes = input_of(at, at->changes);
   bound->batches = dims[GRAD_BATCH], bound->heads = dims[GRAD_HEAD], bound->group = dims[GRAD_GROUP];
   bound->rows = dims[GRAD_ROW], bound->keys = dims[GRAD_KEY];
-  bound->depth = program->axes[at->depth].extent;
-  bound->width = program->axes[at->v >= 0 ? at->width : at->of_width].extent;
+  if (bound->of_changes) {
+    bound->depth = bound->width = program->axes[at->of_depth].extent;
+  } else {
+    bound->depth = program->axes[at->depth].extent;
+    bound->width = program->axes[at->v >= 0 ? at->width : at->of_width].extent;
+  }
   if (!symbolic_is_constant(bound->depth, NULL) || !symbolic_is_constant(bound->width, NULL))
     return bind_refuse(at->binding, "the size of its heads is not known");
+  if (bound->of_changes) return lie_beside(at, at->k, at->of_depth) && lie_beside(at, at->changes, at->row);
   return lie_beside(at, at->q, at->depth) && lie_beside(at, at->k, at->depth) &&
          lie_beside(at, at->v, at->width) && lie_beside(at, at->grad, at->v >= 0 ? at->width : at->of_width);
+}
+
+/* All that is computed the template computes; it masks as `keys` did. */
+static bool bind_changes(Match *at)
+{
+  const Program *program = at->program;
+  Binding *binding = at->binding;
+  bool found = find_axes_of_changes(at) && check_changes(at) && peel(at);
+  bool all = at->scores.kind == VALUE_ABSENT,
+       plain = found && !at->bound->n_bounds &&
+               (all || (at->bound->causal && at->scores.kind == VALUE_IMMEDIATE));
+  if (found && !plain) return bind_refuse(binding, "what changes is masked otherwise than causally");
+  for (unsigned i = 0; found && i < program->n_nodes; i++) {
+    ProgramNodeKind kind = program->nodes[i].kind;
+    if (kind == NODE_MAP || kind == NODE_INDEX || kind == NODE_REDUCE) binding->inside[i] = true;
+  }
+  return found && take_results(at) && bind_lists(binding);
 }
 
 static bool bind(Binding *binding)
@@ -350,10 +445,20 @@ static bool bind(Binding *binding)
   const Program *program = binding->program;
   FusedAttentionGrad *bound = arena_new_object(program->arena, FusedAttentionGrad);
   Match at = {binding, bound, program};
-  int *const nodes[] = {&at.product, &at.of_weights, &at.by_depth, &at.by_width,  &at.weights,
-                        &at.sums,    &at.delta,      &at.beside,   &at.grad_again};
+  int *const nodes[] = {&at.product, &at.of_weights, &at.by_depth,   &at.by_width, &at.weights, &at.sums,
+                        &at.delta,   &at.beside,     &at.grad_again, &at.changes,  &at.q,       &at.k,
+                        &at.v,       &at.grad,       &at.of_width,   &at.group};
   for (unsigned i = 0; i < G_N_ELEMENTS(nodes); i++)
     *nodes[i] = PROGRAM_NONE;
+  if (take_changes(&at)) {
+    binding->near = at.scores.kind != VALUE_ABSENT; /* else it may be any contraction */
+    if (!bind_changes(&at)) return false;
+    binding->fused->anchor = program->nodes[at.product].source;
+    binding->fused->binding = bound;
+    return settle(&at);
+  }
+  at.changes = at.by_depth = at.product = at.k = at.beside = PROGRAM_NONE;
+  at.scores = absent;
   bool found = find_contractions(&at) && find_axes(&at) && check_operands(&at) && peel(&at) &&
                mark_steps(&at) && take_results(&at) && bind_lists(binding) &&
                bind_operand(binding, at.scores, false, &bound->score);

@@ -279,7 +279,9 @@ def gradient(node):
     if node["softcap"] or node["left_window_size"] >= 0 or (node["right_window_size"] >= 0 and not causal):
         raise Unsupported("gradients with a cap or windows")
 
-    def compute(g, q, k, v, sums, delta, mask=None):
+    def compute(g, q, k, v, sums, delta, mask=None, left=None):
+        if left is not None:
+            return torch.matmul(left.transpose(-1, -2), k) * scale
         if mask is not None or q.shape[1] != k.shape[1]:
             raise Unsupported("gradients with masks or shared heads")
         scores = torch.matmul(q, k.transpose(-1, -2)).float() * scale
@@ -292,7 +294,7 @@ def gradient(node):
         changes = (weights * (torch.matmul(g, v.transpose(-1, -2)).float() - delta[..., None])).to(q.dtype)
         if of == "queries":
             return torch.matmul(changes, k) * scale
-        return torch.matmul(changes.transpose(-1, -2), q) * scale, grad_v
+        return (torch.matmul(changes.transpose(-1, -2), q) * scale, grad_v, changes.transpose(-1, -2))[:len(node.outputs)]
     return compute
 
 
@@ -386,18 +388,30 @@ def eight_of(graph):
 
 
 def gradient_of(graph):
-    """Names of operands and results of a graph that is one AttentionGrad; None: it is something else."""
+    """Names of operands and results of a graph that is one AttentionGrad, in whatever shares of heads or batches; None: it is something else."""
     makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}
-    parts = {entry["attributes"]["of"]: entry for entry in graph["nodes"] if entry["op"] == "AttentionGradPart"}
+    readers = {name: entry for entry in graph["nodes"] for name in entry["inputs"]}
+    parts = {entry["attributes"]["of"]: entry for entry in reversed(graph["nodes"]) if entry["op"] == "AttentionGradPart"}
     if set(parts) != {"queries", "keys"} or len(parts["keys"]["outputs"]) < 2:
         return None
-    names = dict(zip(("g", "q", "k", "v", "sums", "delta"), parts["keys"]["inputs"]))
+
+    def whole(name):
+        while name in makers and makers[name]["op"] in ("Slice", "Reshape"):
+            name = makers[name]["inputs"][0]
+        return name
+
+    def joined(name):
+        while name in readers and readers[name]["op"] == "Concat":
+            name = readers[name]["outputs"][0]
+        return name
+
+    names = {key: whole(name) for key, name in zip(("g", "q", "k", "v", "sums", "delta"), parts["keys"]["inputs"])}
     where, sums = makers[names["sums"]], makers[names["delta"]]
     product = makers[sums["inputs"][0]]
     result = product["inputs"][1]
     while result in makers:
         result = makers[result]["inputs"][0]
-    outputs = {parts["queries"]["outputs"][0]: "dq", parts["keys"]["outputs"][0]: "dk", parts["keys"]["outputs"][1]: "dv"}
+    outputs = {joined(parts["queries"]["outputs"][0]): "dq", joined(parts["keys"]["outputs"][0]): "dk", joined(parts["keys"]["outputs"][1]): "dv"}
     return {**names, "l": where["inputs"][2], "y": result, "outputs": outputs, "attributes": parts["keys"]["attributes"]}
 
 

@@ -46,6 +46,9 @@ MUTANTS = [
     ("keys", "%j / max(1, %n) : 0", "0 : 0"),                                     # one head's queries for all that share keys
     ("queries", "V[%b, %h, (%n - 1 - %j) * $keys, 0]", "V[%b, %h, (%n - 1) * $keys, 0]"),   # a stale tile
     ("queries", "mul %dq, $factor", "mul %dq, $factor * $factor"),
+    ("keys", "/ 128 * 128 / $rows", "/ 128 * 128 / $rows + 1"),                   # what a block of 128 rows sees is not left whole
+    ("rows", "min(M, (%i + 1) * $rows) + DIAGONAL", "min(M, %i * $rows + 1) + DIAGONAL"),
+    ("rows", "K[%b, %h, %j * $keys, 0]", "K[%b, %h, 0, 0]"),                      # a stale tile
 ]
 FOUND_BY = [{"kind": "bf16", "sizes": (1, 4, 2, 200, 268, 64, 64), "attributes": CAUSAL},
             {"kind": "bf16", "sizes": (1, 2, 2, 264, 132, 64, 64), "attributes": BAND}]

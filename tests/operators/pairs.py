@@ -74,7 +74,7 @@ def attributes_of(row, largest):
     if row["op"] == "GroupedMatMul":  # its inputs' shapes depend on it: grouped.py has the others
         made["groups"] = ["ends"]
     if row["op"] == "AttentionGradPart" and largest:  # only keys come with values
-        made["of"] = ["keys"]
+        made["of"], made["is_causal"] = ["keys"], [0]  # and leave what changes whole
     if row["op"] in ("LargestMagnitudes", "CompressGradient"):  # a number or a share
         made.pop("share", None)
         made["k"] = [5]

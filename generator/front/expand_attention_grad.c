@@ -335,7 +335,8 @@ static bool leaves_changes(const Gradient *at, Shares *shares)
     if (!symbolic_is_constant(extents[i], numbers[i]) || *numbers[i] < 1) return false;
   if (depth + width < LEAST_COLUMNS || rows % ROWS_OF_CHANGES || has_windows(at)) return false;
   if (rows > MOST_BYTES / keys || q_heads > MOST_BYTES) return false;
-  double head = (double)(q_heads / heads) * (double)rows * (double)keys * number_bits(at->type) / 8,
+  int64_t group = q_heads / heads;
+  double head = (double)group * (double)rows * (double)keys * number_bits(at->type) / 8,
          whole = head * (double)(heads * batch), most = (double)MOST_BYTES;
   bool batches = whole > most && head * (double)heads <= most;
   *shares = batches ? (Shares){0, batch, (int64_t)(most / (head * (double)heads))}

@@ -332,10 +332,19 @@ static bool take_pages(AttentionPattern *at, Group **group, ProgramVerdict *verd
   g_hash_table_add(at->inside, values);
   Group *with = group_of(at);
   *verdict = fuser_judge(at->fuser, with, at->second->outputs[0], false);
+  GraphNode *narrow = at->narrow;
+  if (!verdict->taken && narrow &&
+      !has_many_queries(at)) { /* bytes of pages are more than those of queries */
+    g_hash_table_remove(at->inside, narrow);
+    at->narrow = NULL;
+    judge_again(at, &with, verdict);
+  }
   g_ptr_array_unref(verdict->taken ? (*group)->nodes : with->nodes);
   if (!verdict->taken) {
     g_hash_table_remove(at->inside, keys);
     g_hash_table_remove(at->inside, values);
+    at->narrow = narrow;
+    if (narrow) g_hash_table_add(at->inside, narrow);
   }
   if (verdict->taken)
     *group = with;

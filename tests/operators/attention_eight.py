@@ -104,6 +104,21 @@ def exact(folder):
         sys.exit(f"exact sums are as far off as others: {errors}")
 
 
+def pages(folder):
+    """Pages are read where they lie where few queries read them, though queries are widened then; gathered for many."""
+    cache = {"type": "e4m3", "shape": [16, 64, 2, 64]}
+    nodes = [{"op": "Gather", "inputs": [f"{x}c", "table"], "outputs": [f"{x}g"]} for x in "kv"]
+    nodes += [{"op": "Reshape", "inputs": [f"{x}g", "whole"], "outputs": [f"{x}r"]} for x in "kv"]
+    nodes += [{"op": "Transpose", "inputs": [f"{x}r"], "outputs": [x], "attributes": {"perm": [0, 2, 1, 3]}} for x in "kv"]
+    nodes += [{"op": "Attention", "domain": "adlgen", "inputs": ["q", "k", "v", "", "", "", "lengths"], "outputs": ["y"]}]
+    for rows, gathers in ((1, 0), (128, 2)):
+        inputs = {"q": {"type": "e4m3", "shape": [2, 4, rows, 64]}, "kc": cache, "vc": cache, "table": {"type": "s32", "shape": [2, 4]}, "lengths": {"type": "s64", "shape": [2]}}
+        description = {"name": "pages", "inputs": inputs, "constants": {"whole": {"type": "s64", "shape": [4], "data": [2, -1, 2, 64]}}, "nodes": nodes, "outputs": ["y"]}
+        found = launches(run(f"pages{rows}", description, "h100", folder, [], {}))
+        if sum(kernel.startswith("gather") for kernel in found) != gathers:
+            sys.exit(f"{rows} rows over pages: {found}")
+
+
 with tempfile.TemporaryDirectory() as place:
     place = pathlib.Path(place)
     for case, description, sizes, words, wanted in CASES:
@@ -116,3 +131,4 @@ with tempfile.TemporaryDirectory() as place:
         sys.exit(f"a GPU without such products: {found}")
     rising(place)
     exact(place)
+    pages(place)

@@ -124,6 +124,17 @@ static bool require_vectors(const Problem *problem, Choice *choice)
   return true;
 }
 
+/* Are operands known to lie at whole vectors? Else threads may have to multiply them, which take values as they lie. */
+static bool are_vectors(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  const unsigned inputs[] = {attention->queries.input, attention->key_matrix.input, attention->values.input};
+  bool whole = true;
+  for (unsigned i = 0; i < G_N_ELEMENTS(inputs); i++)
+    whole &= problem->op->inputs[inputs[i]].tensor->align >= VECTOR_BYTES;
+  return whole;
+}
+
 int64_t attention_tile_width(NumberType type, int64_t width)
 {
   int64_t step = number_elements(type, STEP_BYTES), row = number_elements(type, ROW_BYTES);
@@ -262,7 +273,8 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   choice_set_name(choice, "t", number_name(attention->type));
   choice_set_name(choice, "tk", number_name(attention->stored));
   choice_set_int(choice, "widened", attention->stored != attention->type);
-  if (!one) choice_set_int(choice, "turned", is_eight(attention));
+  if (!one)
+    choice_set_int(choice, "turned", is_eight(attention) && (range != RANGE_ANY || are_vectors(problem)));
   if (!one) choice_set_int(choice, "exact", is_exact(problem));
   candidate_carry(tile, choice, NULL, NULL);
   attention_set_heads(choice, attention->type, attention->depth, attention->width,

@@ -4,7 +4,8 @@
  * computes is never taken for a view of it: who reads a view reads memory. Other shapes of the same elements: reshape.c.
  *
  * Concat is the same for writers: each of its inputs is copied to a part of the result, which is a view of
- * it, and a copy is a node like others, so who computes the input stores it there. */
+ * it, and a copy is a node like others, so who computes the input stores it there. An operator that is a kernel of its own, which no copy can
+ * join, has the part as its result. */
 #include "generator/fusion/private.h"
 #include <string.h>
 
@@ -78,6 +79,24 @@ static GraphTensor *shown_otherwise(Fuser *fuser, const GraphNode *node, GraphTe
   return view;
 }
 
+/* The operator that is a kernel of its own, gives the input, and gives it to nobody else, then gives the part. */
+static bool give_part(Fuser *fuser, const GraphTensor *input, GraphTensor *part)
+{
+  bool own = !input->is_output && !input->memory && !input->whole && only_reader(fuser, input);
+  for (unsigned i = 0; own && i < fuser->live->len; i++) {
+    GraphNode *node = fuser->live->pdata[i];
+    if (node->op->class_ != OPERATOR_SEQUENCES) continue;
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j] == input) {
+        fuser_note(fuser, "`%s` of %s is written to its part", input->name, node->op->name);
+        node->outputs[j] = part;
+        part->producer = node;
+        return true;
+      }
+  }
+  return false;
+}
+
 static void write_parts(Fuser *fuser, const GraphNode *node, GPtrArray *copies)
 {
   Arena *arena = fuser->arena;
@@ -98,6 +117,7 @@ static void write_parts(Fuser *fuser, const GraphNode *node, GPtrArray *copies)
     g_ptr_array_add(fuser->tensors, part);
     parts[whole->n_parts++] = part;
     first = symbolic_add(arena, first, extent);
+    if (give_part(fuser, input, part)) continue;
     GraphNode *copy = fuser_copy_node(fuser, node, input, part);
     part->producer = copy;
     g_ptr_array_add(copies, copy);

@@ -122,8 +122,12 @@ static void check_op(IrOp *op, void *data)
   case OP_SPREAD:
   case OP_GATHER:
   case OP_SCATTER:
-  case OP_GET: /* a number is told to all */
     if (op->results[0]->type.kind != TYPE_SCALAR) split->possible = false;
+    break;
+  case OP_GET: /* a number, and a row of all columns, are told to all */
+    if (op->results[0]->type.kind != TYPE_SCALAR &&
+        (split->cut || split->m == 1 || ir_tile_extent(&op->results[0]->type, 0) != 1))
+      split->possible = false;
     break;
   case OP_PUT:
   case OP_SYNC:

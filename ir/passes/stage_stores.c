@@ -269,6 +269,25 @@ static void load_ahead(Parts *parts, IrBuilder *builder, const IrExpr *operand, 
     load_ahead(parts, builder, op->operands[i], column);
 }
 
+typedef struct {
+  const IrValue *value;
+  bool found;
+} Factor;
+
+static void find_factor(IrOp *op, void *data)
+{
+  Factor *factor = data;
+  factor->found |= (op->code == OP_CONVERT || op->code == OP_MMA) && ir_op_uses(op, factor->value);
+}
+
+/* Does a product take the value, too? Then it is there as a whole. */
+static bool is_multiplied(const Parts *parts, const IrValue *value)
+{
+  Factor factor = {.value = value};
+  ir_region_visit(parts->role->regions[0], find_factor, &factor);
+  return factor.found;
+}
+
 /* Columns `column` .. + width of an operand: recomputed where arithmetic or a load gave it, else a part of
  * it.
  */
@@ -280,7 +299,7 @@ static IrExpr *part_of(Parts *parts, IrBuilder *builder, IrExpr *operand, int64_
   IrValue *value = operand->value;
   IrExpr *known = g_hash_table_lookup(parts->parts, value);
   if (known) return known;
-  if (parts->kept && parts->width == parts->columns) return operand;
+  if (parts->width == parts->columns && (parts->kept || is_multiplied(parts, value))) return operand;
   const Layout *layout = part_layout(parts, value);
   IrExpr *part;
   if (layout) {

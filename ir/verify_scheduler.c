@@ -2,8 +2,8 @@
 #include "ir/verifier.h"
 
 /* How a grid walks tiles that are known at launch. */
-static const IrAttributeKey walks[] = {ATTR_RASTER,  ATTR_CLUSTER_M, ATTR_CLUSTER_N,
-                                       ATTR_SPLIT_K, ATTR_STREAM_K,  ATTR_PINGPONG};
+static const IrAttributeKey walks[] = {ATTR_RASTER,   ATTR_CLUSTER_M, ATTR_CLUSTER_N, ATTR_SPLIT_K,
+                                       ATTR_STREAM_K, ATTR_PINGPONG,  ATTR_CONSUMERS};
 
 void verify_walk(Verifier *verifier, const IrOp *tiles)
 {

@@ -3,7 +3,7 @@
  * post, await_posts: what a block has stored in tensors of the workspace is seen by another one.
  *
  * A row of the flags belongs to a place: one for each pair of a warp that posts and a warp that waits, so that nobody
- * clears a flag which another warp still looks for. The warp's lanes store, meet, and release the flags of all warps that
+ * clears a flag which another warp still looks for; of instances, which have places of their own, the warps of one. The warp's lanes store, meet, and release the flags of all warps that
  * may wait, a lane each. The lanes of a warp that waits each look for the flags of some pairs of place and warp, and meet
  * before these are cleared and before any of them reads: each then sees what was stored before it was released. */
 #include "ir/lower/lower.h"
@@ -13,7 +13,7 @@
 static IrExpr *flag_base(Lower *lower, int64_t *row_bytes)
 {
   IrValue *tensor = lower_named_tensor(lower, ATTR_FLAGS);
-  unsigned warps = lower->role->warps;
+  unsigned warps = lower->role->instance_warps;
   int64_t columns = 0;
   bool flags = tensor && tensor->type.kind == TYPE_TENSOR && tensor->type.rank == 2 &&
                number_bits(tensor->type.element) == 32 && ir_expr_is_int(tensor->type.dims[1], &columns);
@@ -53,14 +53,14 @@ void lower_claim(Lower *lower, IrOp *op)
 void lower_post(Lower *lower, IrOp *op)
 {
   int64_t bytes;
-  unsigned warps = lower->role->warps;
+  unsigned warps = lower->role->instance_warps;
   IrExpr *base = flag_base(lower, &bytes);
   if (lower->failed) return;
   IrExpr *row =
       lower_mad_wide(lower, lower_s32(lower, op->operands[0]), lower_int(lower, bytes), base, NUMBER_U64);
   IrExpr *flag =
-      lower_add(lower, NUMBER_S32,
-                lower_mul(lower, NUMBER_S32, lower->role->role_warp, lower_int(lower, warps)), lower->lane);
+      lower_add(lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, lower->role->warp, lower_int(lower, warps)),
+                lower->lane);
   LowerAddress address = {lower_mad_wide(lower, flag, lower_int(lower, 4), row, NUMBER_U64), 0};
   IrExpr *mine = lower_compare(lower, OP_LT, lower->lane, lower_int(lower, warps));
   lower_emit(lower, OP_SYNC_WARP, 0);
@@ -72,22 +72,21 @@ void lower_post(Lower *lower, IrOp *op)
 static LowerAddress flag_of(Lower *lower, IrExpr *first, IrExpr *last, unsigned round, IrExpr *base,
                             int64_t bytes)
 {
-  IrExpr *warps = lower_int(lower, lower->role->warps);
+  IrExpr *warps = lower_int(lower, lower->role->instance_warps);
   IrExpr *pair = lower_add(lower, NUMBER_S32, lower->lane, lower_int(lower, round * LANES));
   pair = lower_value(lower, OP_MIN, ir_scalar(NUMBER_S32), "pair", 2, pair, last);
   IrExpr *place = lower_value(lower, OP_DIV, ir_scalar(NUMBER_S32), "place", 2, pair, warps);
   IrExpr *poster = lower_sub(lower, NUMBER_S32, pair, lower_mul(lower, NUMBER_S32, place, warps));
   IrExpr *row = lower_mad_wide(lower, lower_add(lower, NUMBER_S32, first, place), lower_int(lower, bytes),
                                base, NUMBER_U64);
-  IrExpr *flag =
-      lower_add(lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, poster, warps), lower->role->role_warp);
+  IrExpr *flag = lower_add(lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, poster, warps), lower->role->warp);
   return (LowerAddress){lower_mad_wide(lower, flag, lower_int(lower, 4), row, NUMBER_U64), 0};
 }
 
 void lower_await_posts(Lower *lower, IrOp *op)
 {
   int64_t bytes, most = ir_attribute_int(op, ATTR_COUNT, 1);
-  unsigned warps = lower->role->warps;
+  unsigned warps = lower->role->instance_warps;
   unsigned rounds = (unsigned)((most * warps + LANES - 1) / LANES);
   IrExpr *base = flag_base(lower, &bytes);
   if (lower->failed) return;

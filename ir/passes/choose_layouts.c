@@ -24,6 +24,7 @@
 #include "ir/passes/place_sums.h"
 #include "ir/passes/read_slots.h"
 #include "ir/passes/role_graph.h"
+#include "ir/passes/whole_tiles.h"
 #include "ir/resources.h"
 #include "ir/sorting.h"
 
@@ -35,7 +36,7 @@ typedef struct {
   GPtrArray *ops;     /* IrOp*, all of the kernel in order */
   GHashTable *fixed;  /* IrValue* -> IrOp*: sums and what is cut from them, and what makes them */
   GHashTable *only;   /* IrValue*: accesses to these alone matter; NULL: all do */
-  bool pingpong;      /* instances take tiles in turn: layouts are those of one */
+  bool apart;         /* instances have whole tiles each: layouts are those of one */
   unsigned warps;     /* of warp MMAs; 0: there are none */
   bool filled;        /* a role fills slots with values */
   bool whole_rows;    /* a warp has all columns of a sum: another product takes them from its registers */
@@ -152,31 +153,6 @@ static bool combines_rows(const IrOp *op)
   return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_COUNT;
 }
 
-/* Instances that take tiles in turn have rings of slots in common and meet nowhere else, so only tiles that a
- * TMA fills and a group of warps multiplies can be taken so, and nothing may cross the block. */
-static bool takes_turns(Placement *placement)
-{
-  IrOp *tiles = NULL;
-  const char *against = placement->filled ? "a role of its own fills slots with values" : NULL;
-  for (unsigned i = 0; i < placement->ops->len; i++) {
-    IrOp *op = placement->ops->pdata[i];
-    if (op->code == OP_TILES) tiles = op;
-    if (op->code == OP_FILL && !ir_is_engine_copy(op)) against = "threads copy";
-    if (op->code == OP_MMA && !ir_is_grouped_product(op)) against = "warps multiply";
-    if (op->code == OP_COMBINE || op->code == OP_SYNC || op->code == OP_PUT || op->code == OP_GET ||
-        (combines_rows(op) && ir_attribute_int(op, ATTR_DIM, 0) == 0))
-      against = "the whole block works together on a tile";
-  }
-  if (!tiles || ir_attribute_int(tiles, ATTR_PINGPONG, 1) <= 1) return false;
-  if (!ir_attribute_int(tiles, ATTR_PERSISTENT, 0)) against = "a block has one tile";
-  unsigned ids = NAMED_BARRIER_FIRST + (unsigned)ir_attribute_int(tiles, ATTR_PINGPONG, 1);
-  if (ids > placement->context->gpu->named_barriers) against = "a block has too few named barriers";
-  if (!against) return true;
-  ir_attribute_set(tiles, ATTR_PINGPONG, ir_int(placement->module, 1));
-  ir_remark(placement->context, "ping-pong rejected: %s", against);
-  return false;
-}
-
 static unsigned operand_bytes(Placement *placement, const IrOp *mma)
 {
   IrType type = ir_expr_type(placement->kernel, mma->operands[1]);
@@ -187,8 +163,8 @@ static unsigned operand_bytes(Placement *placement, const IrOp *mma)
 static const Layout *place_warpgroups(Placement *placement, IrOp *mma, unsigned m, unsigned n)
 {
   Arena *arena = placement->module->arena;
-  unsigned warpgroups = placement->pingpong ? 1 : warpgroups_of_rows(m);
-  unsigned beside = placement->pingpong ? 1 : (unsigned)ir_attribute_int(mma, ATTR_WARPGROUPS_N, 1);
+  unsigned warpgroups = placement->apart ? 1 : warpgroups_of_rows(m);
+  unsigned beside = placement->apart ? 1 : (unsigned)ir_attribute_int(mma, ATTR_WARPGROUPS_N, 1);
   unsigned threads = ir_mechanism_of(mma)->warps * WARP_LANES;
   bool passes_registers = ir_passes_registers(placement->kernel, mma);
   ir_attribute_remove(mma, ATTR_WARPGROUPS_N);
@@ -679,14 +655,15 @@ static bool place_values(Placement *placement)
   return assign_layouts(&assignment);
 }
 
-/* Instances that take tiles in turn meet nowhere. */
+/* Instances that have whole tiles each meet nowhere. */
 static bool check_meetings(Placement *placement)
 {
-  for (unsigned i = 0; placement->pingpong && i < placement->ops->len; i++) {
+  for (unsigned i = 0; placement->apart && i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
     if (op->code != OP_CONVERT || !ir_attribute(op, ATTR_EXCHANGE)) continue;
     error_set(placement->error, ERROR_UNSUPPORTED, &op->mark, "convert", "leave out `pingpong`",
-              "ping-pong: a tile changes its layout through shared memory, where the whole block meets");
+              "instances with whole tiles: one changes its layout through shared memory, where the whole "
+              "block meets");
     return false;
   }
   return true;
@@ -731,7 +708,9 @@ static bool place_role(Placement *placement, unsigned role)
   g_hash_table_remove_all(placement->fixed);
   placement->warps = 0;
   placement->whole_rows = false;
-  placement->pingpong = takes_turns(placement);
+  if (!whole_tiles(placement->context, placement->module, ops, placement->filled, &placement->apart,
+                   placement->error))
+    return false;
   count_warps(placement);
   if (!place_products(placement) || !check_warps(placement)) return false;
   for (unsigned i = 0; i < ops->len; i++)

@@ -62,6 +62,7 @@ static void collect(IrOp *op, void *data)
   }
   if (op->code == OP_TILES) {
     choice->pingpong = (unsigned)ir_attribute_int(op, ATTR_PINGPONG, 1);
+    choice->consumers = (unsigned)ir_attribute_int(op, ATTR_CONSUMERS, 1);
     choice->tiles = op;
   }
   if (op->code == OP_COMBINE && !ir_attribute(op, ATTR_COUNT)) g_ptr_array_add(choice->combinations, op);
@@ -257,7 +258,8 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
                           "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f an mbarrier counts",
                           bytes, bytes_max);
   unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
-  unsigned groups = choice->pingpong > 1 ? 1 : MAX(warpgroups_of_rows(rows), choice_beside(mma));
+  unsigned groups =
+      choice_instances(choice) > 1 ? choice->consumers : MAX(warpgroups_of_rows(rows), choice_beside(mma));
   int64_t lines = 1;
   if (tiles && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1)
     lines = ir_attribute_int(tiles, ATTR_CLUSTER_M, 1) + ir_attribute_int(tiles, ATTR_CLUSTER_N, 1) - 1;
@@ -673,6 +675,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .channels = channels,
                    .combinations = combinations,
                    .pingpong = 1,
+                   .consumers = 1,
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);

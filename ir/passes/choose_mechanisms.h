@@ -8,13 +8,20 @@ typedef struct {
   IrModule *module;
   IrFunction *kernel;
   GPtrArray *fills, *puts, *products, *stores, *channels, *combinations;
-  unsigned pingpong; /* instances that take tiles in turn, each with staging of its own */
-  const IrOp *tiles; /* the walk, if there is one */
-  bool threads;      /* some slots cannot be filled by an engine, so that threads fill all */
-  bool by_warps;     /* warps multiply, though groups of them could */
+  unsigned pingpong;  /* instances that take tiles in turn, each with staging of its own */
+  unsigned consumers; /* instances that each do all of a tile, with staging of their own, too */
+  const IrOp *tiles;  /* the walk, if there is one */
+  bool threads;       /* some slots cannot be filled by an engine, so that threads fill all */
+  bool by_warps;      /* warps multiply, though groups of them could */
   GError **error;
   bool failed;
 } Choice;
+
+/* Instances that each have whole tiles. */
+static inline unsigned choice_instances(const Choice *choice)
+{
+  return MAX(choice->pingpong, choice->consumers);
+}
 
 /* Warpgroups that share 64 rows of a product, as its text asks. */
 static inline unsigned choice_beside(const IrOp *mma)

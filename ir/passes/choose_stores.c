@@ -36,7 +36,7 @@ static bool may_overlay(const Choice *choice, uint64_t overlaid, uint64_t stagin
 {
   const IrOp *tiles = choice->tiles;
   bool walks = choice->context->sm_budget || !tiles || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
-  bool once = !walks && choice->pingpong <= 1 && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1 &&
+  bool once = !walks && choice_instances(choice) <= 1 && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1 &&
               ir_attribute_int(tiles, ATTR_STREAM_K, 1) <= 1;
   return once && choice->channels->len == 1 && !choice->combinations->len &&
          overlaid + staging <= choice_ring_bytes(choice);
@@ -66,11 +66,12 @@ static const char *tensor_store_refusal(const Choice *choice, const IrType *tens
  * the place of the ring, all of them before. */
 static const char *barriers_refusal(const Choice *choice)
 {
-  unsigned instances = choice->pingpong;
+  unsigned instances = choice_instances(choice);
   for (unsigned i = 0; i < choice->products->len; i++) {
     const IrOp *mma = choice->products->pdata[i];
     unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
-    if (choice->pingpong <= 1) instances = MAX(instances, MAX(warpgroups_of_rows(rows), choice_beside(mma)));
+    if (choice_instances(choice) <= 1)
+      instances = MAX(instances, MAX(warpgroups_of_rows(rows), choice_beside(mma)));
   }
   unsigned turns = choice->pingpong > 1 ? choice->pingpong : 0,
            needed = NAMED_BARRIER_FIRST + turns + instances + OVERLAY_BARRIERS,
@@ -106,7 +107,7 @@ static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
     return "a copy has no such rows";
   const char *against = barriers_refusal(choice);
   if (against) return against;
-  unsigned bytes = number_bytes(tensor->element), all = rows * choice->pingpong;
+  unsigned bytes = number_bytes(tensor->element), all = rows * choice_instances(choice);
   StagingRules rules = staging_rules(choice->context->gpu);
   uint64_t staging =
       across ? staging_bytes_across(&rules, all, columns, bytes) : staging_bytes(&rules, all, columns, bytes);

@@ -426,6 +426,33 @@ static bool needs_cursor(const Role *role, const IrOp *channel)
                     : role_copied_bytes(split->kernel, channel) > 0;
 }
 
+static void find_instance(const IrExpr *expr, void *data)
+{
+  *(bool *)data |= expr->kind == EXPR_CALL && g_str_equal(expr->name, "instance");
+  const IrOp *def = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  for (unsigned i = 0; def && def->code == OP_LET && i < def->n_operands; i++)
+    ir_expr_visit(def->operands[i], find_instance, data);
+}
+
+/* Numbers that nothing asks for stay, too, until they are found to be dead. */
+static void note_instance(IrOp *op, void *data)
+{
+  for (unsigned i = 0; op->code != OP_LET && i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], find_instance, data);
+}
+
+/* Slots are filled once for consumers. */
+static void check_filled_once(Split *split, IrRegion *producer)
+{
+  bool tells = false;
+  if (split->consumers > 1) ir_region_visit(producer, note_instance, &tells);
+  if (!tells) return;
+  error_set(split->error, ERROR_UNSUPPORTED, &split->kernel->mark, "consumers", "fill what all of them read",
+            "a slot is filled once for all consumers, but where it is filled "
+            "from asks for instance()");
+  split->failed = true;
+}
+
 static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const RoleNode *node,
                        const char *name, unsigned first, unsigned last, const IrRegion *body,
                        const Survey *survey)
@@ -468,11 +495,12 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
   }
   if (split->walk) dynamic_begin(&role, &inner);
   if (kind != ROLE_PRODUCER) role_write_cursors(&role, &inner, channels);
-  if (kind == ROLE_CONSUMER && split->pingpong > 1) {
-    ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->pingpong));
+  if (kind == ROLE_CONSUMER && split->pingpong * split->consumers > 1)
+    ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->pingpong * split->consumers));
+  if (kind == ROLE_CONSUMER && split->pingpong > 1)
     role_skip_tiles(&role, &inner, survey->taking, ir_call(module, "instance", 0));
-  }
   copy_region(&role, &inner, body);
+  if (kind == ROLE_PRODUCER) check_filled_once(split, op->regions[0]);
   if (kind == ROLE_ALL) meetings_derive(split->kernel, op->regions[0]);
   Meeting meeting = {module, NAMED_BARRIER_FIRST + (node ? node - split->graph.nodes : 0)};
   if (kind == ROLE_CONSUMER) ir_region_visit(op->regions[0], name_meeting, &meeting);
@@ -647,6 +675,8 @@ static void split_kernel(Split *split, const Survey *survey)
   body->function = split->kernel;
   unsigned warps = ir_launch_threads(split->kernel) / WARP_LANES;
   bool engine = engine_fills(survey);
+  split->consumers = survey->tiles->len ? ir_attribute_int(survey->tiles->pdata[0], ATTR_CONSUMERS, 1) : 1;
+  warps *= (unsigned)split->consumers;
   split->consumer_warps = warps;
   for (unsigned i = 0; i + 1 < split->graph.n; i++) /* choose_layouts has counted their threads */
     split->warps[i] =

@@ -23,7 +23,8 @@ typedef struct {
   const char
       *walk;     /* channel by which the producer tells the others the next tile (dynamic_walk.c), or NULL */
   bool combines; /* blocks that share a tile add it up once (combine), so they cannot walk */
-  int64_t pingpong; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
+  int64_t pingpong;  /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
+  int64_t consumers; /* instances that each do all of a tile, from the same slots; 1: there are none */
   GError **error;
   bool failed;
 } Split;

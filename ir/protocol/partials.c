@@ -89,7 +89,7 @@ void partial_store(Machine *m, Agent *agent, const Step *step)
     leave_part(m, agent, step, row + i);
 }
 
-/* own: may it be the block's own? */
+/* own: may it be the block's own? Then blocks name places as they like, and what a block of lower index has left is there. */
 static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row, bool own)
 {
   Partials *partials = m->scenario->partials;
@@ -99,7 +99,7 @@ static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row, b
   partials->waited[block * partials->agents + agent->index] = true;
   if (partials->together && !partials->left[at] && !partials->taken[at])
     partials->step[at] = (int)step->index;
-  else if (!partials->together && row >= (int64_t)block + own)
+  else if (!partials->together && row >= (int64_t)block + own && !(own && partials->left[at]))
     machine_fault(m, agent, step, "partial-order", "wait for blocks of lower index only",
                   "block %u waits for block %d, which need not have started", block, (int)row);
   else if (!partials->together && !partials->left[at])

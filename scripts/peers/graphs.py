@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, products of 8-bit floats with scales, DeepGEMM, QuACK and Liger, in one process.
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, FlashMLA, products of 8-bit floats with scales, DeepGEMM, QuACK and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,gradients,scaled,deepgemm,quack,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,flashmla,gradients,scaled,deepgemm,quack,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
-compiler, CUDA's headers (CUDA_HOME) and PyTorch; FlashAttention-3 (PyPI: fa3-fwd), DeepGEMM, QuACK (PyPI: quack-kernels) and Liger are left out where they are not installed."""
+compiler, CUDA's headers (CUDA_HOME) and PyTorch; FlashAttention-3 (PyPI: fa3-fwd), FlashMLA (tokenspeed-flashmla), DeepGEMM, QuACK (PyPI: quack-kernels) and Liger are left out where they are not installed."""
 import argparse
 import ctypes
 import json
@@ -317,13 +317,39 @@ def flash3(splits):
             if eight:
                 names, attributes = eight
                 return [attend(*(given[name] for name in names), attributes["causal"], attributes["alpha"], True)]
-            before, graph_in_torch.attend = graph_in_torch.attend, attend
-            try:
-                return compute(given)
-            finally:
-                graph_in_torch.attend = before
+            return with_attention(attend, compute, given)
         return inside
     return build
+
+
+def with_attention(attend, compute, given):
+    """The graph computed with another library's attention in the place of PyTorch's."""
+    import graph_in_torch
+    before, graph_in_torch.attend = graph_in_torch.attend, attend
+    try:
+        return compute(given)
+    finally:
+        graph_in_torch.attend = before
+
+
+def flashmla(_graph, compute):
+    """FlashMLA's dense decoding: one head of latents of 576 elements, whose first 512 are the values, in pages of 64 rows that lie behind one another. It schedules when it is called first."""
+    import flash_mla
+    import graph_in_torch
+    import torch
+    kept = {}
+
+    def attend(q, k, v, is_causal, scale, enable_gqa):
+        batch, rows, size = k.shape[0], k.shape[2], k.shape[3]
+        if k.shape[1] != 1 or (size, v.shape[3]) != (576, 512) or v.data_ptr() != k.data_ptr() or rows % 64 or is_causal:
+            raise graph_in_torch.Unsupported("only latents of 576 elements, 64 rows at a time")
+        if not kept:
+            kept["lengths"] = torch.full((batch,), rows, dtype=torch.int32, device=k.device)
+            kept["pages"] = torch.arange(batch * rows // 64, dtype=torch.int32, device=k.device).view(batch, -1)
+            kept["plan"] = flash_mla.get_mla_metadata()[0]
+        y, _ = flash_mla.flash_mla_with_kvcache(q.transpose(1, 2), k.reshape(-1, 64, 1, size), kept["pages"], kept["lengths"], 512, kept["plan"], softmax_scale=scale)
+        return y.transpose(1, 2)
+    return lambda given: with_attention(attend, compute, given)
 
 
 def one_row_operator(graph):
@@ -418,6 +444,13 @@ def peers_of(names):
                 print(f"quack is left out: {missing}", file=sys.stderr)
                 continue
             yield Peer(name, f"QuACK {package.__version__}", {"default": quack}, one_row_operator)
+        elif name == "flashmla":
+            try:
+                import flash_mla
+            except ImportError as missing:
+                print(f"flashmla is left out: {missing}", file=sys.stderr)
+                continue
+            yield Peer(name, f"FlashMLA {flash_mla.__version__}", {"default": flashmla}, only_attention)
         elif name == "liger":
             try:
                 from importlib.metadata import version
@@ -427,7 +460,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, gradients, scaled, deepgemm, quack or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, flashmla, gradients, scaled, deepgemm, quack or liger")
 
 
 def build(name, folder):

@@ -115,7 +115,7 @@ $ echo '{"inputs": {"q": {"type": "bf16", "shape": ["B", 8, "S", 64]}, "k": {"ty
 $ adlgen compile attention.json --gpu h100 --set rows=192 --emit ptx --out wide 2> refused || echo exit $?; sed 's/ir:[0-9]*:[0-9]*:/ir:/' refused
 exit 3
 <embedded>/templates/attention_decode.ir: error: `attention_posts` has 64 flags in a row; a pair of 12 warps each needs 144
-        post %z
+        post %at
         ^
 hint: a tile of fewer rows, which fewer warps share; asked for: --set rows=192
 <embedded>/templates/attention_decode.ir: `adlgen templates show attention_decode` prints it

@@ -180,6 +180,15 @@ def split_shares(M, N, K):
     return case
 
 
+def consumers(M, N, K):
+    a, b = operand(M, K), operand(N, K)
+    A, B = rows(wide(a[2]), K), rows(wide(b[2]), K)
+    D = [s * max(map(abs, row[n - n % 64:n - n % 64 + 64])) for row in times(A, B) for n, s in enumerate(row)]
+    case = Examined("consumers", [M, N, K], tiles(M, 64, N, 128), {"A": a, "B": b, "D": empty("f32", M, N)}, ["D"], {"D": D})
+    case.gpus = ["h100"] # where warps multiply, a tile has one consumer: refused by name
+    return case
+
+
 def long_passes(R, C, taken, P):
     x = ("f16", [R, C], drawn_halves(R * C))
     Y, I = [None] * (P * C), []
@@ -214,7 +223,7 @@ def grouped_k(begins, M, N):
 def cases():
     return [unlike_sums(129, 72), unlike_sizes([(70, 40, 72), (0, 8, 64), (1, 33, 0), (64, 64, 130)], 72, 68, 136), widened_products(130, 68, 72, 80),
             shared_rows(5, 4104, [3, 0, 3]), picked_steps(65, 72, 40, 9), two_depths(65, 136, 72), repeated(66, 36, 72), running(65, 128),
-            windows([(5, 40), (0, 0), (69, 70)], 70), pairs(68, 136, 72), tf32_turned(68, 40, 36), shares(130, 72, 264), held_state(3, 65, 40), decays(2, 130), in_pairs(136, 136, 136, [136, 0, 40]), split_shares(65, 72, 328),
+            windows([(5, 40), (0, 0), (69, 70)], 70), pairs(68, 136, 72), tf32_turned(68, 40, 36), shares(130, 72, 264), held_state(3, 65, 40), decays(2, 130), in_pairs(136, 136, 136, [136, 0, 40]), split_shares(65, 72, 328), consumers(65, 200, 136),
             long_passes(3, 1031, [4, 0, 2], 5), byte_pairs(129, 80), grouped_k([0, 3, 3, 70, 134], 72, 40)]
 
 

@@ -1,0 +1,79 @@
+#include "ir/passes/whole_tiles.h"
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include "ir/resources.h"
+
+typedef struct {
+  IrOp *tiles;
+  bool filled; /* an engine fills slots */
+  const char *against;
+} Walk;
+
+static bool crosses_block(const IrOp *op)
+{
+  switch (op->code) {
+  case OP_COMBINE:
+  case OP_SYNC:
+  case OP_PUT:
+  case OP_GET: return true;
+  case OP_REDUCE:
+  case OP_SCAN:
+  case OP_SORT:
+  case OP_COUNT: return ir_attribute_int(op, ATTR_DIM, 0) == 0; /* elements of several threads */
+  default: return false;
+  }
+}
+
+/* Such instances have rings of slots in common and meet nowhere else, so only tiles that a TMA fills and a group of warps
+ * multiplies can be taken so, and nothing may cross the block. */
+static Walk walk_of(const GPtrArray *ops, bool filled)
+{
+  Walk walk = {.against = filled ? "a role of its own fills slots with values" : NULL};
+  for (unsigned i = 0; i < ops->len; i++) {
+    IrOp *op = ops->pdata[i];
+    if (op->code == OP_TILES) walk.tiles = op;
+    if (op->code == OP_FILL && !ir_is_engine_copy(op)) walk.against = "threads copy";
+    if (op->code == OP_MMA && !ir_is_grouped_product(op)) walk.against = "warps multiply";
+    if (crosses_block(op)) walk.against = "the whole block works together on a tile";
+    walk.filled |= op->code == OP_FILL;
+  }
+  return walk;
+}
+
+static bool has_barriers(const IrPassContext *context, int64_t instances)
+{
+  return NAMED_BARRIER_FIRST + instances <= context->gpu->named_barriers;
+}
+
+static bool takes_turns(const IrPassContext *context, IrModule *module, const Walk *walk)
+{
+  const char *against = walk->against;
+  int64_t turns = walk->tiles ? ir_attribute_int(walk->tiles, ATTR_PINGPONG, 1) : 1;
+  if (turns <= 1) return false;
+  if (!ir_attribute_int(walk->tiles, ATTR_PERSISTENT, 0)) against = "a block has one tile";
+  if (!has_barriers(context, turns)) against = "a block has too few named barriers";
+  if (!against) return true;
+  ir_attribute_set(walk->tiles, ATTR_PINGPONG, ir_int(module, 1));
+  ir_remark(context, "ping-pong rejected: %s", against);
+  return false;
+}
+
+bool whole_tiles(const IrPassContext *context, IrModule *module, const GPtrArray *ops, bool filled,
+                 bool *whole, GError **error)
+{
+  Walk walk = walk_of(ops, filled);
+  int64_t consumers = walk.tiles ? ir_attribute_int(walk.tiles, ATTR_CONSUMERS, 1) : 1;
+  const char *against = walk.against;
+  if (consumers <= 1) {
+    *whole = takes_turns(context, module, &walk);
+    return true;
+  }
+  *whole = true;
+  if (!walk.filled) against = "nothing fills slots";
+  if (ir_attribute_int(walk.tiles, ATTR_PINGPONG, 1) > 1) against = "warpgroups take tiles in turn";
+  if (!has_barriers(context, consumers)) against = "a block has too few named barriers";
+  if (!against) return true;
+  error_set(error, ERROR_UNSUPPORTED, &walk.tiles->mark, "consumers", "leave out `consumers`",
+            "a tile has no several consumers: %s", against);
+  return false;
+}

@@ -38,7 +38,7 @@ typedef struct {
   GHashTable *only;   /* IrValue*: accesses to these alone matter; NULL: all do */
   bool apart;         /* instances have whole tiles each: layouts are those of one */
   unsigned warps;     /* of warp MMAs; 0: there are none */
-  bool filled;        /* a role fills slots with values */
+  TileRole part;      /* of the role at hand */
   bool whole_rows;    /* a warp has all columns of a sum: another product takes them from its registers */
   GError **error;
 } Placement;
@@ -708,7 +708,7 @@ static bool place_role(Placement *placement, unsigned role)
   g_hash_table_remove_all(placement->fixed);
   placement->warps = 0;
   placement->whole_rows = false;
-  if (!whole_tiles(placement->context, placement->module, ops, placement->filled, &placement->apart,
+  if (!whole_tiles(placement->context, placement->module, ops, placement->part, &placement->apart,
                    placement->error))
     return false;
   count_warps(placement);
@@ -748,12 +748,13 @@ static bool place_roles(Placement *placement)
   IrExpr *threads = ir_launch_get(placement->kernel, ATTR_THREADS);
   if (!role_graph_read(placement->kernel, &graph, placement->error)) return false;
   role_graph_part(placement->kernel, &graph);
-  placement->filled = graph.n > 0;
+  placement->part = ROLE_FILLING;
   for (unsigned i = 0; i + 1 < graph.n; i++)
     if (!place_filling_role(placement, &graph.nodes[i], i)) return false;
   if (graph.n)
     ir_launch_set(placement->kernel, ATTR_THREADS,
                   threads ? threads : ir_int(placement->module, WARPGROUP_WARPS * WARP_LANES));
+  placement->part = graph.n ? ROLE_STORING : ROLE_ONLY;
   return place_role(placement, graph.n ? graph.n - 1 : 0);
 }
 

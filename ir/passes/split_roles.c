@@ -495,7 +495,8 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
   }
   if (split->walk) dynamic_begin(&role, &inner);
   if (kind != ROLE_PRODUCER) role_write_cursors(&role, &inner, channels);
-  if (kind == ROLE_CONSUMER && split->pingpong * split->consumers > 1)
+  bool stores = kind == ROLE_CONSUMER && (!node || node + 1 == split->graph.nodes + split->graph.n);
+  if (stores && split->pingpong * split->consumers > 1)
     ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->pingpong * split->consumers));
   if (kind == ROLE_CONSUMER && split->pingpong > 1)
     role_skip_tiles(&role, &inner, survey->taking, ir_call(module, "instance", 0));

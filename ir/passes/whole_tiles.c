@@ -5,7 +5,7 @@
 
 typedef struct {
   IrOp *tiles;
-  bool filled; /* an engine fills slots */
+  bool gets, multiplies;
   const char *against;
 } Walk;
 
@@ -14,8 +14,7 @@ static bool crosses_block(const IrOp *op)
   switch (op->code) {
   case OP_COMBINE:
   case OP_SYNC:
-  case OP_PUT:
-  case OP_GET: return true;
+  case OP_PUT: return true;
   case OP_REDUCE:
   case OP_SCAN:
   case OP_SORT:
@@ -26,16 +25,17 @@ static bool crosses_block(const IrOp *op)
 
 /* Such instances have rings of slots in common and meet nowhere else, so only tiles that a TMA fills and a group of warps
  * multiplies can be taken so, and nothing may cross the block. */
-static Walk walk_of(const GPtrArray *ops, bool filled)
+static Walk walk_of(const GPtrArray *ops)
 {
-  Walk walk = {.against = filled ? "a role of its own fills slots with values" : NULL};
+  Walk walk = {0};
   for (unsigned i = 0; i < ops->len; i++) {
     IrOp *op = ops->pdata[i];
     if (op->code == OP_TILES) walk.tiles = op;
     if (op->code == OP_FILL && !ir_is_engine_copy(op)) walk.against = "threads copy";
     if (op->code == OP_MMA && !ir_is_grouped_product(op)) walk.against = "warps multiply";
     if (crosses_block(op)) walk.against = "the whole block works together on a tile";
-    walk.filled |= op->code == OP_FILL;
+    walk.gets |= op->code == OP_GET;
+    walk.multiplies |= op->code == OP_MMA;
   }
   return walk;
 }
@@ -45,11 +45,12 @@ static bool has_barriers(const IrPassContext *context, int64_t instances)
   return NAMED_BARRIER_FIRST + instances <= context->gpu->named_barriers;
 }
 
-static bool takes_turns(const IrPassContext *context, IrModule *module, const Walk *walk)
+static bool takes_turns(const IrPassContext *context, IrModule *module, const Walk *walk, TileRole role)
 {
-  const char *against = walk->against;
+  const char *against = walk->gets ? "the whole block works together on a tile" : walk->against;
   int64_t turns = walk->tiles ? ir_attribute_int(walk->tiles, ATTR_PINGPONG, 1) : 1;
   if (turns <= 1) return false;
+  if (role != ROLE_ONLY) against = "a role of its own fills slots with values";
   if (!ir_attribute_int(walk->tiles, ATTR_PERSISTENT, 0)) against = "a block has one tile";
   if (!has_barriers(context, turns)) against = "a block has too few named barriers";
   if (!against) return true;
@@ -58,18 +59,17 @@ static bool takes_turns(const IrPassContext *context, IrModule *module, const Wa
   return false;
 }
 
-bool whole_tiles(const IrPassContext *context, IrModule *module, const GPtrArray *ops, bool filled,
+bool whole_tiles(const IrPassContext *context, IrModule *module, const GPtrArray *ops, TileRole role,
                  bool *whole, GError **error)
 {
-  Walk walk = walk_of(ops, filled);
+  Walk walk = walk_of(ops);
   int64_t consumers = walk.tiles ? ir_attribute_int(walk.tiles, ATTR_CONSUMERS, 1) : 1;
   const char *against = walk.against;
-  if (consumers <= 1) {
-    *whole = takes_turns(context, module, &walk);
-    return true;
-  }
+  *whole = false;
+  if (consumers <= 1) *whole = takes_turns(context, module, &walk, role);
+  if (consumers <= 1 || role == ROLE_FILLING) return true;
   *whole = true;
-  if (!walk.filled) against = "nothing fills slots";
+  if (!walk.multiplies) against = "it multiplies nothing";
   if (ir_attribute_int(walk.tiles, ATTR_PINGPONG, 1) > 1) against = "warpgroups take tiles in turn";
   if (!has_barriers(context, consumers)) against = "a block has too few named barriers";
   if (!against) return true;

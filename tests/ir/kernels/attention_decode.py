@@ -24,7 +24,7 @@ MUTANTS = {"combined without the maximum": ("%under: tile<f32>[$chunk, 1] = sub 
 
 
 def settings(d):
-    return {"places": PLACES, "most": 6, "d": d, "dv": d, "scale": 1 / math.sqrt(d)}
+    return {"places": PLACES, "most": 6, "together": 2, "d": d, "dv": d, "scale": 1 / math.sqrt(d)}
 
 
 def run_shape(kernel, kind, s, d, heads_inside):

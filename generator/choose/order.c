@@ -5,7 +5,8 @@
 #include "generator/choose/dry_run.h"
 #include "generator/choose/verdict.h"
 
-#define LEAST_SLOTS 32 /* a warp's lanes have one each */
+#define LEAST_SLOTS  32 /* a warp's lanes have one each */
+#define VECTOR_BYTES 16 /* of a thread's widest access */
 
 #define FACTS            "generator/choose/order_facts.def"
 #define FACT_NAMES       static const char *const facts
@@ -84,21 +85,40 @@ static bool settle(const Candidate *form, void *data)
   return !summary || summary->legal;
 }
 
-bool choose_order(Chooser *chooser)
+/* Keys and places start where whole vectors of them do. */
+static bool require_vectors(const Problem *problem, Choice *choice)
+{
+  const FusedOperator *op = problem->op;
+  int place = order_of(op)->output[ORDER_PLACES];
+  return choose_require_align(problem, choice, op->inputs[0].tensor, VECTOR_BYTES) &&
+         (place == PROGRAM_NONE ||
+          choose_require_align(problem, choice, op->outputs[place].tensor, VECTOR_BYTES));
+}
+
+/* aligned: accesses of whole vectors. false: no block puts these keys in order. */
+static bool add_form(Chooser *chooser, bool aligned)
 {
   const Problem *problem = chooser->problem;
+  const char *template = order_of(problem->op)->taken ? "take" : "order";
   Candidate form;
   g_autofree int64_t *values = fact_values(problem);
-  const char *template = order_of(problem->op)->taken ? "take" : "order";
   Choice *choice = choose_open(chooser, template);
+  if (aligned && !require_vectors(problem, choice)) return true;
   Order order = {problem, *choice, choice};
   const Trial trial = {.template_name = template, .facts = values, .settle = settle, .data = &order};
-  if (!trial_winner(problem, &trial, &form)) {
-    error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "keys", NULL,
-              "no block puts these keys in order");
-    return false;
-  }
+  if (!trial_winner(problem, &trial, &form)) return false;
   take_form(&order, &form);
   chooser->n++;
   return true;
+}
+
+/* Elements that are taken lie side by side in threads; keys that are counted, in warps: a thread has one of each warp's. */
+bool choose_order(Chooser *chooser)
+{
+  bool vectors = order_of(chooser->problem->op)->taken, ok = !vectors || add_form(chooser, true);
+  if (ok && (!chooser->n || chooser->variants[0].guard)) ok = add_form(chooser, false);
+  if (!ok)
+    error_set(chooser->error, ERROR_UNSUPPORTED, &chooser->problem->op->anchor->mark, "keys", NULL,
+              "no block puts these keys in order");
+  return ok;
 }

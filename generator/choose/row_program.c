@@ -9,12 +9,13 @@
 #include "ir/resources.h"
 #include <stddef.h>
 
-#define VECTOR_BYTES 16 /* of a thread's widest access */
-#define WORD_BITS    32 /* of a register */
-#define NARROWEST    4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
-#define RUN_SECTORS  4  /* of a line, of which neighbouring rows' elements fill one at least */
-#define SUMMING_IDLE 4  /* the part of a row that a gradient's threads may have beyond its end */
-#define SUMMING_KEPT 2  /* values of an element that stay in a gradient of a norm at least */
+#define VECTOR_BYTES  16 /* of a thread's widest access */
+#define WORD_BITS     32 /* of a register */
+#define NARROWEST     4  /* parts of what a warp keeps: rows of open length up to one part have a kernel */
+#define RUN_SECTORS   4  /* of a line, of which neighbouring rows' elements fill one at least */
+#define ACROSS_BLOCKS 2  /* that an SM has of rows which lie across memory, where lines are divided for it */
+#define SUMMING_IDLE  4  /* the part of a row that a gradient's threads may have beyond its end */
+#define SUMMING_KEPT  2  /* values of an element that stay in a gradient of a norm at least */
 
 /* How rows stay: the IR's `hold`. */
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
@@ -720,10 +721,11 @@ static bool add_across(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   const FusedOperator *op = problem->op;
-  int64_t most = choose_maximum(problem, op->dims[op->rank - 2]);
+  int64_t most = choose_maximum(problem, op->dims[op->rank - 2]),
+          rows = choose_maximum(problem, row_of(op)->rows), blocks = ACROSS_BLOCKS * problem->gpu->sm_count;
   unsigned run = choose_power_of_two(most, 1, choose_row_run(op)), least = run / RUN_SECTORS;
-  while (run > least && most <= (int64_t)run / 2 * problem->gpu->sm_count)
-    run /= 2; /* few rows: more SMs have some */
+  while (run > least && rows <= (int64_t)run / 2 * blocks)
+    run /= 2; /* few rows: an SM has several blocks, which have more bytes under way */
   return add_passes(chooser, run, true) && add_passes(chooser, run, false);
 }
 

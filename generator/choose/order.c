@@ -112,10 +112,10 @@ static bool add_form(Chooser *chooser, bool aligned)
   return true;
 }
 
-/* Elements that are taken lie side by side in threads; keys that are counted, in warps: a thread has one of each warp's. */
+/* Floats lie side by side in threads; keys, in warps: a thread has one of each warp's. */
 bool choose_order(Chooser *chooser)
 {
-  bool vectors = order_of(chooser->problem->op)->taken, ok = !vectors || add_form(chooser, true);
+  bool vectors = order_of(chooser->problem->op)->magnitudes, ok = !vectors || add_form(chooser, true);
   if (ok && (!chooser->n || chooser->variants[0].guard)) ok = add_form(chooser, false);
   if (!ok)
     error_set(chooser->error, ERROR_UNSUPPORTED, &chooser->problem->op->anchor->mark, "keys", NULL,

@@ -13,6 +13,7 @@ static OrderParameter parameter_of(const FusedOrder *order, const char *name)
 {
   const OrderParameter parameters[] = {
       {"KEYS", 0, ORDER_PLACES},
+      {"FLOATS", 0, ORDER_PLACES},
       {"BASE", order->based ? 1 : -1, ORDER_TALLIES},
       {"COUNTS",
        order->taken   ? 2

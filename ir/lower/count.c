@@ -53,21 +53,22 @@ static bool open_count(Count *count)
   const Layout *layout = count->bins->layout;
   count->warps = layout_size(layout, PLACE_WARP);
   count->n_bins = count->start->layout->extent[count->dim];
+  bool shared = symbol && lower_shared_operand(lower, symbol, &count->counters);
+  count->places = shared && count->counters.layout->extent[0] > 1;
   const Layout *wanted = counting_layout(lower->arena, layout->extent, count->dim, count->warps);
-  if (!wanted) {
+  if (count->places && !wanted) {
     lower_fail(lower, ERROR_INPUT, "count", "fewer threads, or more elements at a time",
                "%u elements are counted, which is no multiple of the %u threads that count them",
                layout->extent[count->dim], count->warps * WARP_LANES);
     return false;
   }
-  if (!layout_equal(layout, wanted) || !layout_equal(op->results[0]->type.layout, layout) ||
+  if ((count->places && !layout_equal(layout, wanted)) ||
+      !layout_equal(op->results[0]->type.layout, layout) ||
       !layout_equal(op->results[1]->type.layout, count->start->layout)) {
     lower_fail(lower, ERROR_INPUT, "layouts-disagree", "whole warps of elements for each warp of the block",
                "elements that are counted follow one another in each warp, and results lie as operands do");
     return false;
   }
-  bool shared = symbol && lower_shared_operand(lower, symbol, &count->counters);
-  count->places = shared && count->counters.layout->extent[0] > 1;
   if (!shared ||
       layout_bytes(count->counters.layout, count->counters.element) <
           number_bytes_of(NUMBER_S32, (uint64_t)(count->places ? count->warps + 1 : 1) * count->n_bins)) {
@@ -193,14 +194,15 @@ static void carry(const Count *count)
 static void raise_all(const Count *count)
 {
   Lower *lower = count->lower;
+  IrExpr *owner = lower_map_owner(lower, count->bins->layout);
   for (unsigned r = 0; r < count->bins->n && !lower->failed; r++) {
-    IrExpr *bin = count->bins->reg[r];
+    IrExpr *bin = count->bins->reg[r], *valid = is_bin(count, bin);
     IrExpr *address = lower_add(lower, NUMBER_U32, count->counters.base,
                                 lower_mul(lower, NUMBER_S32, bin, lower_int(lower, bytes_of(count))));
     lower_when(lower_emit(lower, OP_RAISE_SHARED, 2,
                           lower_address(lower, (LowerAddress){address, count->counters.offset}),
                           lower_int(lower, 1)),
-               is_bin(count, bin));
+               owner ? lower_and(lower, valid, owner) : valid);
   }
 }
 

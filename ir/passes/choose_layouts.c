@@ -1,9 +1,8 @@
 /* choose_layouts: where every element of every tile lives.
  *
  * needs  TILE with mechanisms chosen
- * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile;
- *        `warps` on warp MMAs; `vector` on loads, stores, gathers and scatters; the exchange tiles of
- *        reductions that cross warps; threads of the launch where a product decides them
+ * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile; `warps` on warp MMAs; `vector` on loads,
+ *        stores, gathers and scatters; the exchange tiles of reductions that cross warps; threads of the launch where a product decides them
  * breaks nothing
  *
  * Accumulators come first: their layout is the product instruction's (of one that keeps sums in memory of its own,
@@ -478,14 +477,15 @@ static const Layout *place_sorted(Placement *placement, const IrType *type)
   return layout;
 }
 
-/* What names bins, each warp's elements behind one another, whatever else has that shape. */
+/* What names bins, each warp's elements behind one another; where nobody asks what counters were, as their accesses like it. */
 static const Layout *place_counted(Placement *placement, const IrOp *op, const IrType *type)
 {
-  unsigned extent[LAYOUT_MAX_DIMS], dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0);
-  if (op->code != OP_COUNT || !every_same_extents(&op->results[0]->type, type)) return NULL;
+  unsigned extent[LAYOUT_MAX_DIMS], warps = ir_launch_threads(placement->kernel) / WARP_LANES;
+  bool asked = op->code == OP_COUNT && ir_region_uses(placement->kernel->body, op->results[0]);
+  if (!asked || !every_same_extents(&op->results[0]->type, type)) return NULL;
   extents_of(type, extent);
-  return counting_layout(placement->module->arena, extent, dim,
-                         ir_launch_threads(placement->kernel) / WARP_LANES);
+  return counting_layout(placement->module->arena, extent, (unsigned)ir_attribute_int(op, ATTR_DIM, 0),
+                         warps);
 }
 
 static bool place_registers(Placement *placement)

@@ -390,7 +390,8 @@ static bool is_measured(const Problem *problem)
 {
   const FusedOperator *op = problem->op;
   const FusedRow *row = row_of(op);
-  if (row->reduction || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
+  bool streams = row->reduction && row_program_streams(op);
+  if (streams || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!row->output_phases[i]) return false;
   return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;

@@ -169,7 +169,13 @@ static bool finish_group(Fuser *fuser, Fusion *fusion, const Group *group, GHash
   return true;
 }
 
-/* Kernels count the elements of a tensor whose shape they know in 32 bits; what stays inside of a kernel may be larger. */
+/* Products find their operands' elements by an index for each dimension, of which each counts in 32 bits. */
+static bool counts_by_dims(const FusedOperator *op)
+{
+  return op->anchor && op->anchor->op->class_ == OPERATOR_GEMM;
+}
+
+/* Other kernels count the elements of a tensor whose shape they know in 32 bits; what stays inside of a kernel may be larger. */
 static bool check_size(const GraphTensor *tensor, GError **error)
 {
   int64_t all = 1, extent;
@@ -195,7 +201,8 @@ static bool check_sizes(const Fusion *fusion, GError **error)
     for (unsigned j = 0; j < op->n_inputs + op->n_outputs; j++) {
       const GraphTensor *tensor =
           j < op->n_inputs ? op->inputs[j].tensor : op->outputs[j - op->n_inputs].tensor;
-      if (g_hash_table_add(seen, GUINT_TO_POINTER(tensor->index + 1)) && !check_size(tensor, error))
+      if (!counts_by_dims(op) && g_hash_table_add(seen, GUINT_TO_POINTER(tensor->index + 1)) &&
+          !check_size(tensor, error))
         ok = false;
     }
   }

@@ -4,6 +4,7 @@ place; rows of no group stay as they were (0xff, which is NaN), or become 0."""
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -240,6 +241,19 @@ def check_cleared(gpu, kind, sizes, rows, n, align=1, dtype="bf16", **attributes
             sys.exit(f"{gpu} {kind} {sizes} align {align}: row {row} is {y[row * n:row * n + 4]}..")
 
 
+def check_many_elements(gpu):
+    """Weights of 7.5e9 elements are those of groups of rows, whose addresses count in 64 bits."""
+    graph = grouped("ends", None, 64, 256, 4096, 7168, transB=1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "graph.json")
+        path.write_text(json.dumps(graph))
+        done = subprocess.run([sys.argv[1], "compile", path, "--gpu", gpu, "--emit", "ptx", "--out", folder], capture_output=True, text=True)
+        texts = [kernel.read_text() for kernel in pathlib.Path(folder, gpu).glob("*.ptx")]
+    group = f"mad.wide.s32 {4096 * 7168 * 2}" if gpu == "a100" else "cp.async.bulk.tensor.3d"
+    if done.returncode or not all(any(all(word in line for word in group.split()) for line in text.splitlines()) for text in texts):
+        sys.exit(f"{gpu}: weights of many elements: exit {done.returncode}, {len(texts)} kernels without `{group}`\n{done.stderr}")
+
+
 # Faults of templates, and a graph that shows each: (file, text, what stands there instead, how often it does, graph).
 OWN = depths([129, 129, 320], 72, 40, 392, hole=((0, 129), (256, 256), (256, 320)), align=128)
 FAULTS = [
@@ -282,6 +296,7 @@ parts = [quantised("ends", [5, 300, 513], 600, 3, 136, 300, by_columns=True, ali
 LINES += [{"label": f"parts {i}", "graph": graph, "gpu": "h100", "set": ["bm=256", "bn=128", "parts_m=2"]} for i, graph in enumerate(parts)]
 run_batch(sys.argv[1], LINES + [{"label": "moved", "graph": moved, "gpu": "h100", "skew": 2}] + [{"label": "ahead", "graph": ahead, "gpu": gpu, "set": ["ahead=1"]} for gpu in GPUS])
 for device in GPUS:
+    check_many_elements(device)
     for ends, of, step in ([0, 1, 130], 200, 1), ([300, 7, 2**31 - 1], 129, 4), ([5, 3, 40, 33], 90, 16), ([10, 5, 40], 64, 4), ([-3, -3], 20, 1), ([20], 20, 8), ([0, 0], 5, 1):
         check_cleared(device, "ends", ends, of, 24, step)
     check_cleared(device, "index", index(200, 64, [(0, 64), (1, 1), (3, 20)]), 200, 24, 64, transB=1)

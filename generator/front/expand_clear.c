@@ -4,7 +4,8 @@
  *   counts  row < counts[group]
  *   index   0 <= index[row] < groups
  *   ends    some group has begun, and not ended: highest[g] = the highest of ends[0] .. ends[g], no more than there are rows;
- *           begin[g] = the next multiple of `align` behind highest[g - 1]; begin[g] <= row < highest[g]
+ *           begin[g] = the next multiple of `align` behind highest[g - 1]; begin[g] <= row < highest[g]. With `align` 1 no group leaves a
+ *           gap: row < the highest of all
  *   result = where(somebody's, product, 0) */
 #include "generator/front/expand_rows.h"
 #include "generator/front/groups.h"
@@ -49,6 +50,15 @@ static GraphTensor *highest(Expansion *x, GraphTensor *ends, const Symbolic *row
                 number(x, "least", 0));
 }
 
+/* Of each element of `whole`, [1, rows, columns]: it costs no kernel. */
+static GraphTensor *below_all_ends(Expansion *x, GraphTensor *ends, const GraphTensor *whole)
+{
+  GraphTensor *most = expand_cast(x, "rows", expand_known(x, "rows", &whole->shape[1], 1, 0), NUMBER_S32);
+  GraphTensor *last =
+      expand(x, ONNX_Min, "last", expand_reduce_away(x, ONNX_ReduceMax, "last", ends, 1), most);
+  return expand(x, ONNX_Less, "somebody", expand_index(x, "row", whole->shape, 3, 1), last);
+}
+
 static GraphTensor *inside_ends(Expansion *x, GraphTensor *ends, const Symbolic *rows)
 {
   int64_t align = graph_attribute(expand_written(x), "align")->integer;
@@ -82,21 +92,29 @@ static GraphTensor *inside_counts(Expansion *x, GraphTensor *counts, const Symbo
                           expand(x, ONNX_Less, "somebody", row, expand_unsqueeze(x, "count", counts, 1)), 2);
 }
 
-void expand_grouped_clear(Expansion *x)
+static GraphTensor *inside_of(Expansion *x, const GraphNode *node)
 {
-  const GraphNode *node = expand_written(x);
   const GraphTensor *a = node->inputs[0], *b = node->inputs[1];
-  GraphTensor *sizes = node->inputs[2], *y = product(x), *inside = NULL;
+  GraphTensor *sizes = node->inputs[2], *inside = NULL;
   switch (graph_groups(node)) {
   case GROUPS_ENDS: inside = inside_ends(x, sizes, a->shape[0]); break;
   case GROUPS_INDEX: inside = inside_index(x, sizes, b->shape[0]); break;
   case GROUPS_COUNTS: inside = inside_counts(x, sizes, a->shape[1]); break;
   case GROUPS_DEPTHS: break; /* every result is somebody's: expand_clears_rows() */
   }
+  return expand_failed(x) ? NULL : expand_unsqueeze(x, "inside", inside, 0);
+}
+
+void expand_grouped_clear(Expansion *x)
+{
+  const GraphNode *node = expand_written(x);
+  GraphTensor *y = product(x);
   if (expand_failed(x)) return;
   /* a view stands between: as a step of the product's kernel it would not come to rows without tiles */
   GraphTensor *whole = expand_unsqueeze(x, "whole", y, 0);
-  GraphTensor *cleared = expand_where(x, "cleared", expand_unsqueeze(x, "inside", inside, 0), whole,
-                                      expand_number(x, "zero", y->type, 0));
+  bool closed = graph_groups(node) == GROUPS_ENDS && graph_attribute(node, "align")->integer == 1;
+  GraphTensor *inside = closed ? below_all_ends(x, node->inputs[2], whole) : inside_of(x, node);
+  if (expand_failed(x)) return;
+  GraphTensor *cleared = expand_where(x, "cleared", inside, whole, expand_number(x, "zero", y->type, 0));
   expand_give(x, 0, expand_squeeze(x, "result", cleared, 0));
 }

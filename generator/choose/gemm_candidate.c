@@ -122,7 +122,7 @@ static bool may_reuse(const GemmCandidate *tile)
 GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast)
 {
   tile.space = spaces_of(problem->spaces, gemm_candidate_template(problem, &tile));
-  tile.promote = gemm_promotes(problem, tile.warpgroups);
+  tile.promote = gemm_promotes(problem, &tile, tile.warpgroups);
   tile.warpgroups_n = warpgroups_beside(problem, &tile);
   tile.bk = tile_depth(problem, tile, fast);
   if (gemm_of(problem->op)->scaled) tile.bk = within_blocks(gemm_of(problem->op), tile.bk);

@@ -69,7 +69,9 @@ bool gemm_sums_exactly(const Problem *problem);
  * (templates/gemm_blocks.ir)? */
 bool gemm_scales_fit(const FusedGemm *gemm, const GemmCandidate *candidate);
 /* Is each step's sum added by ordinary instructions (GemmCandidate.promote)? */
-bool gemm_promotes(const Problem *problem, bool warpgroups);
+bool gemm_promotes(const Problem *problem, const GemmCandidate *tile, bool warpgroups);
+/* Do scales multiply its narrow weights, and not sums of a block (parameter `rounded`)? */
+bool gemm_rounds_weights(const Problem *problem, const GemmCandidate *tile);
 /* A tile for few rows: operands swapped (swap-AB), D's rows in at most 32 columns. */
 bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 /* Is it worth a ring of its own if rows start at no multiples of 16 bytes? Measured for batches of 16-bit elements;

@@ -284,18 +284,11 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
   choice_set_int(choice, "ring", ring && gemm_scales_in_ring(problem, false));
 }
 
-/* Of many columns scales multiply weights of 4 bits, which are then what DequantizeLinear gives: of the type of the product, or powers
- * of two. Else sums of a block, which take registers, and an addition of each, once for each block. */
 static void set_rounding(const Problem *problem, Choice *choice, const GemmCandidate *tile)
 {
   const FusedOperator *op = gemm_candidate_operator(problem, tile);
-  const FusedGemm *gemm = gemm_of(op);
-  if (!gemm->narrow) return;
-  NumberType scale = op->inputs[gemm->weights.scale].tensor->type;
-  bool rounds = gemm->weights.depth && number_is_packed(gemm->weights.type) &&
-                tile->bn >= problem->gpu->model->rounded_columns &&
-                (scale == gemm->b_type || (scale == NUMBER_E8M0 && gemm->b_type == NUMBER_BF16));
-  choice_set_int(choice, "rounded", rounds);
+  if (!gemm_of(op)->narrow) return;
+  choice_set_int(choice, "rounded", gemm_rounds_weights(problem, tile));
   if (gemm_scales_plain(op) && tile->split_k <= 1) choice_set_int(choice, "ahead", 0);
 }
 
@@ -332,7 +325,8 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, &tile));
   tile = gemm_candidate(problem, tile, fast);
   /* operands may be aligned although results are not: then warpgroup MMAs add up here too */
-  if (!fast) tile.promote = gemm_promotes(problem, tile.warpgroups || gemm_warpgroups_possible(problem));
+  if (!fast)
+    tile.promote = gemm_promotes(problem, &tile, tile.warpgroups || gemm_warpgroups_possible(problem));
   if (fast && !comes_back) tile = gemm_candidate_within(problem, tile, gemm_most_rows(problem, choice));
   if (fast) tile.stages = gemm_candidate_slots(problem, &tile, gemm_most_rows(problem, choice));
   choice->template_name = gemm_candidate_template(problem, &tile);
@@ -447,6 +441,7 @@ bool gemm_variant_dry(const Problem *problem, Choice *choice, const GemmCandidat
   if (!gemm_require_fast(problem, choice, candidate->warpgroups, true)) return false;
   choice->template_name = gemm_candidate_template(problem, candidate);
   set_types(choice, gemm_candidate_operator(problem, candidate));
+  set_rounding(problem, choice, candidate);
   set_scales(problem, choice, candidate->warpgroups);
   carry(problem, choice, *candidate, true);
   choice->warpgroups = candidate->warpgroups;

@@ -271,14 +271,15 @@ static void check_row_extent(Verifier *verifier, const IrExpr *extent, const Mar
   }
 }
 
+/* A tensor may be empty, and have more elements than 32 bits count: addresses have 64. */
 static void check_extents(Verifier *verifier, const IrType *type, const Mark *mark, const char *what)
 {
-  int64_t all = 1, least = type->kind == TYPE_TILE; /* a tensor may be empty */
+  int64_t all = 1, least = type->kind == TYPE_TILE, most = least ? G_MAXINT32 : G_MAXINT64 / 64;
   for (unsigned i = 0; i < type->rank; i++) {
     int64_t extent;
     if (ir_expr_is_int(type->dims[i], &extent)) {
-      bool many = __builtin_mul_overflow(all, extent, &all) || (type->kind == TYPE_TILE && all > G_MAXINT32);
-      if (extent < least || extent > G_MAXINT32 || many) {
+      if (extent < least || extent > most || __builtin_mul_overflow(all, extent, &all) ||
+          all > most) {
         verify_fault(verifier, mark, "extent", NULL, "%s has an extent that is %s, or too many elements",
                      what, least ? "not positive" : "negative");
         return;

@@ -169,46 +169,6 @@ static bool finish_group(Fuser *fuser, Fusion *fusion, const Group *group, GHash
   return true;
 }
 
-/* Products find their operands' elements by an index for each dimension, of which each counts in 32 bits. */
-static bool counts_by_dims(const FusedOperator *op)
-{
-  return op->anchor && op->anchor->op->class_ == OPERATOR_GEMM;
-}
-
-/* Other kernels count the elements of a tensor whose shape they know in 32 bits; what stays inside of a kernel may be larger. */
-static bool check_size(const GraphTensor *tensor, GError **error)
-{
-  int64_t all = 1, extent;
-  for (unsigned i = 0; i < tensor->rank; i++) {
-    if (!symbolic_is_constant(tensor->shape[i], &extent)) return true;
-    if (extent <= 0) return true;
-    if (all <= INT32_MAX) all *= MIN(extent, (int64_t)INT32_MAX + 1);
-  }
-  if (all <= INT32_MAX) return true;
-  error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &tensor->mark, "too-many-elements",
-            "divide it into parts", "`%s` has more than %d elements, which is not supported", tensor->name,
-            INT32_MAX);
-  return false;
-}
-
-/* Of all that kernels read and write, each once. */
-static bool check_sizes(const Fusion *fusion, GError **error)
-{
-  bool ok = true;
-  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-  for (unsigned i = 0; i < fusion->n; i++) {
-    const FusedOperator *op = fusion->operators[i];
-    for (unsigned j = 0; j < op->n_inputs + op->n_outputs; j++) {
-      const GraphTensor *tensor =
-          j < op->n_inputs ? op->inputs[j].tensor : op->outputs[j - op->n_inputs].tensor;
-      if (!counts_by_dims(op) && g_hash_table_add(seen, GUINT_TO_POINTER(tensor->index + 1)) &&
-          !check_size(tensor, error))
-        ok = false;
-    }
-  }
-  return ok;
-}
-
 bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error)
 {
   g_autoptr(GPtrArray) ordered = g_ptr_array_new(), intermediates = g_ptr_array_new();
@@ -219,7 +179,6 @@ bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error)
   fusion->operators = arena_new_array(fusion->arena, FusedOperator *, count_operators(ordered));
   for (unsigned i = 0; i < ordered->len; i++)
     if (!finish_group(fuser, fusion, ordered->pdata[i], names, error)) return false;
-  if (!check_sizes(fusion, error)) return false;
   for (unsigned i = 0; i < fusion->n; i++)
     for (unsigned j = 0; j < fusion->operators[i]->n_outputs; j++)
       add_intermediate(intermediates, added, fusion->operators[i]->outputs[j].tensor);

@@ -278,8 +278,7 @@ static void check_extents(Verifier *verifier, const IrType *type, const Mark *ma
   for (unsigned i = 0; i < type->rank; i++) {
     int64_t extent;
     if (ir_expr_is_int(type->dims[i], &extent)) {
-      if (extent < least || extent > most || __builtin_mul_overflow(all, extent, &all) ||
-          all > most) {
+      if (extent < least || extent > most || __builtin_mul_overflow(all, extent, &all) || all > most) {
         verify_fault(verifier, mark, "extent", NULL, "%s has an extent that is %s, or too many elements",
                      what, least ? "not positive" : "negative");
         return;

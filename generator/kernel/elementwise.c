@@ -123,14 +123,13 @@ static void decode(StepScope *scope, IrExpr *tile)
   IrModule *module = build->module;
   const FusedOperator *op = build->op;
   ElementPoint *place = scope->data;
-  IrExpr *first = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place->groups));
   int64_t extent[2] = {place->groups, 1}, constant;
   IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
   ir_attribute_set(iota, ATTR_DIM, ir_int(module, 0));
   IrExpr *group = ir_value(module, ir_result(iota, "group", ir_tile(module, place->index, 2, extent, NULL)));
-  IrExpr *start = first;
-  if (place->index == NUMBER_S64)
-    start = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "first", 1, first);
+  if (place->index == NUMBER_S64) /* before it is multiplied: groups of one element may be more than 2^31 */
+    tile = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "tile", 1, tile);
+  IrExpr *start = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place->groups));
   IrExpr *rest = element_tile(scope, OP_ADD, place->index, "index", group, start);
   IrExpr *total = ir_binary(module, OPERATOR_DIV, ir_dim(module, "TOTAL"), ir_int(module, place->vector));
   if (!ir_dim_find(build->kernel, "TOTAL")) {

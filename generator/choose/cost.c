@@ -194,8 +194,7 @@ static double promotion(const CostModel *model, const CostTile *tile)
   double rows = (double)tile->bm / groups, sums = rows / WARPGROUP_ROWS * tile->bn / beside / 2;
   groups = MAX(groups, beside);
   double overlapped = sums <= model->overlapped_sums ? 1.0 / model->overlapped_steps : 1;
-  return (model->promote * MAX(1, tile->parts_m) + sums) * (groups > 1 ? 1 - model->promote_hidden : 1) *
-         overlapped;
+  return (model->promote + sums) * (groups > 1 ? 1 - model->promote_hidden : 1) * overlapped;
 }
 
 /* Clocks of a tile's end: the last one's, and what of the others the next tile's products do not hide. */
@@ -410,7 +409,9 @@ static void cost_step(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
   double rate = copy_rate(gpu, gemm, tile, cost->waves, busy);
   cost->tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
-  if (tile->promote) cost->tensor += promotion(model, tile) + (tile->two_scales ? model->two_scales : 0);
+  if (tile->promote) cost->tensor += promotion(model, tile);
+  if (tile->promote && tile->two_scales)
+    cost->tensor += model->two_scales + (tile->short_chunks ? model->short_chunks : 0);
   cost->tensor = fmax(cost->tensor + widening(model, gemm, tile), widening_busy(model, gemm, tile, 1));
   if (tile->through_registers)
     cost->tensor += model->load_a * (tile->bm > WARPGROUP_ROWS ? 1 - model->load_a_hidden : 1);
@@ -439,14 +440,15 @@ static double step_beside_others(const CostModel *model, const CostGemm *gemm, c
   double wide = divide_up(gemm->n, tile->bn), beyond = wide * tile->bn - (double)gemm->n;
   if (!tile->clips_columns) step += model->outside_row * beyond * busy / wide / split / cost->waves;
   if (tile->streamed && tall > model->stream_rows) step *= model->stream_apart;
-  if (tile->cluster_n > 1 && cost->waves > 1) step *= model->across_waves;
+  bool parts = tile->parts_m > 1; /* whose products are those of 128 rows */
+  if (tile->cluster_n > 1 && cost->waves > 1 && !parts) step *= model->across_waves;
   if (tile->cluster_n > 1 && tile->cluster_m > 1 && !tile->sliced) step += model->two_ways;
   if (cost->waves > 1 || tile->stages <= model->few_stages) {
     double quiet = model->quiet_latency / fmax(0.5, (double)tile->stages - 2);
     double work =
         fmax(cost->tensor, cost->shared); /* copies that take longer wait for nothing but themselves */
     step = near_limit(near_limit(step, fmin(cost->copy, work)), quiet) *
-           (tile->bm > model->tall_rows ? model->tall_tile : 1);
+           (tile->bm > model->tall_rows && !parts ? model->tall_tile : 1);
   }
   return step;
 }
@@ -474,7 +476,7 @@ CostReport cost_warpgroup_gemm(const Gpu *gpu, const CostGemm *gemm, const CostT
   double beyond = divide_up(gemm->n, tile->bn) * tile->bn - (double)gemm->n;
   cost.memory =
       memory_clocks(gpu, gemm, tile) * (gemm->batches > 1 && beyond > 0 ? model->partly_outside : 1);
-  if (tile->cluster_m > 1 || tile->cluster_n > 1) cost.memory *= model->pair_memory;
+  if ((tile->cluster_m > 1 || tile->cluster_n > 1) && tile->parts_m <= 1) cost.memory *= model->pair_memory;
   if (tile->sliced) cost.memory *= slices_memory(gpu, gemm);
   bool apart = drifts(gemm, tile, model->drifting_work);
   if (apart) cost.memory *= model->read_again;

@@ -34,7 +34,8 @@ typedef struct CostTile {
   bool widens_across;     /* and it lies across k */
   bool by_warps;          /* TMA copies, and warps multiply */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
-  bool two_scales;        /* columns of the tile lie in two blocks of B that have scales of their own */
+  bool two_scales;        /* columns of the tile lie in two blocks of B that have scales of their own, */
+  bool short_chunks;      /* by chunks of fewer than 64 columns */
   unsigned parts_m;       /* of the tile's rows that a step multiplies one after the other; 0 and 1: none */
   unsigned warpgroups_n;  /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */
   bool exchanged;         /* rows of the result lie along bm, not along bn */

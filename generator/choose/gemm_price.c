@@ -2,6 +2,8 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_memo.h"
 
+#define SCALE_CHUNK 64 /* columns that have one scale of two (templates/gemm_blocks.ir, chunk) */
+
 /* The candidate and its product as the cost model sees them. */
 typedef struct Priced {
   CostGemm shape;
@@ -63,6 +65,7 @@ static Priced priced_shape(const Problem *problem, const GemmCandidate *candidat
                             .widens_across = gemm->narrow && gemm->a_m_major,
                             .promote = candidate->promote,
                             .two_scales = gemm->scaled && gemm->b_width > 1 && gemm->b_width % candidate->bn,
+                            .short_chunks = candidate->bn % SCALE_CHUNK != 0,
                             .parts_m = candidate->parts_m,
                             .warpgroups_n = candidate->warpgroups_n,
                             .exchanged = candidate->swapped,
@@ -135,9 +138,11 @@ static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, i
   CostReport count = cost_waves(problem->gpu->model, &shape, &counted, shared ? MAX(1, sharers(tile)) : 1,
                                 thin ? MAX(1, tile->blocks) : 1);
   if (tile->pingpong > 1 && count.waves <= 1) return true; /* nobody to take turns with */
-  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
-   */
-  if (tile->cluster_n > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
+  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another, but for those of
+   * parts of rows, which gain 2 % */
+  bool parts = tile->parts_m > 1;
+  if (tile->cluster_n > 1 && !parts && count.waves > 1 && !(shape.a_straddles || shape.b_straddles))
+    return true;
   /* of four also where few tiles follow one another */
   if (tile->cluster_m > 2 && count.waves > problem->gpu->model->cluster_waves) return true;
   /* a split kernel starts anew for each wave */

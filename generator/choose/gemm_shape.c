@@ -50,20 +50,38 @@ static bool lies_in_vectors(const Problem *problem, bool of_b)
   return whole;
 }
 
+/* Scales that columns share lie one behind the other along k, of each block of columns at a multiple of 16 bytes. */
+static bool lies_along_k(const Problem *problem)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  const FusedInput *scale = &problem->op->inputs[gemm->b_scale];
+  bool whole = scale->tensor->type == NUMBER_F32 && symbolic_equals(gemm->b_scale_k, 1);
+  for (unsigned i = 0; i <= gemm->n_batch + 1; i++)
+    whole &=
+        i == gemm->n_batch || symbolic_divisible(scale->strides[i], SCALES_TOGETHER, &problem->graph->facts);
+  return whole;
+}
+
 bool gemm_scales_in_ring(const Problem *problem, bool of_b)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
   if (!gemm->scaled || !lies_in_vectors(problem, false)) return false;
-  return gemm->b_width == 1 ? lies_in_vectors(problem, true) : !of_b;
+  if (gemm->b_width > 1) return !of_b || lies_along_k(problem);
+  return lies_in_vectors(problem, true);
 }
 
 unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
   unsigned alignment = shared_alignment(problem->gpu, true), bytes = 0;
+  bool together = gemm_of(problem->op)->b_width > 1;
   for (unsigned i = 0; i < 2 && candidate->warpgroups; i++)
     if (gemm_scales_in_ring(problem, i))
-      bytes += ((i ? candidate->bn : candidate->bm) * (unsigned)sizeof(float) + alignment - 1) / alignment *
-               alignment;
+      bytes += ((!i         ? candidate->bm
+                 : together ? 2 * SCALES_TOGETHER
+                            : candidate->bn) *
+                    (unsigned)sizeof(float) +
+                alignment - 1) /
+               alignment * alignment;
   return bytes;
 }
 

@@ -282,6 +282,7 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
   choice_set_int(choice, "b_depth", gemm->b_depth);
   choice_set_int(choice, "b_width", gemm->b_width);
   choice_set_int(choice, "ring", ring && gemm_scales_in_ring(problem, false));
+  choice_set_int(choice, "ring_b", ring && gemm->b_width > 1 && gemm_scales_in_ring(problem, true));
 }
 
 static void set_rounding(const Problem *problem, Choice *choice, const GemmCandidate *tile)

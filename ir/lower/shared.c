@@ -71,13 +71,16 @@ static bool slot_operand(Lower *lower, const IrExpr *expr, LowerShared *shared)
 }
 
 /* Bytes from the tile's start to a run-time coordinate along dim. Exact where the coordinate is a multiple of
- * what the swizzle repeats after (8 rows) or of a panel's width, which it has to be known to be. */
-static IrExpr *runtime_offset(Lower *lower, const LowerShared *shared, unsigned dim, const IrExpr *low)
+ * what the swizzle repeats after (8 rows) or of a panel's width, which it has to be known to be; one element of a row without
+ * swizzle stands anywhere. */
+static IrExpr *runtime_offset(Lower *lower, const LowerShared *shared, unsigned dim, const IrExpr *low,
+                              int64_t extent)
 {
   unsigned unit[LAYOUT_MAX_DIMS] = {0}, zero[LAYOUT_MAX_DIMS] = {0}, step = 1;
   for (unsigned i = 0; i < shared->layout->n; i++)
     if (shared->layout->modes[i].dim == (int)dim) step = MAX(step, shared->layout->modes[i].step);
-  bool rows = step == 1 && dim != lower_shared_inner(shared);
+  bool single = extent == 1 && !shared->layout->swizzle_bits;
+  bool rows = step == 1 && (single || dim != lower_shared_inner(shared));
   unsigned multiple = rows ? (shared->layout->swizzle_bits ? 8 : 1) : step;
   if ((!rows && step == 1) || ir_known_multiple(lower->kernel, low, multiple) % multiple) {
     lower_fail(lower, ERROR_INPUT, "sub-tile", NULL, "a sub-tile must start at a multiple of %u here",
@@ -104,7 +107,7 @@ static bool sub_tile(Lower *lower, const IrExpr *expr, LowerShared *shared)
       return false;
     }
     if (!ir_expr_is_int(range->items[0], &low)) {
-      IrExpr *offset = runtime_offset(lower, shared, d, range->items[0]);
+      IrExpr *offset = runtime_offset(lower, shared, d, range->items[0], extent);
       shared->base = lower_add(lower, NUMBER_U32, shared->base, offset);
       shared->fixed = lower_add(lower, NUMBER_U32, shared->fixed, offset);
     } else if (low >= 0 && low + extent <= shared->extent[d]) {

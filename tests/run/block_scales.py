@@ -180,9 +180,9 @@ def check_mutants(adlgen, folder):
 TILES = [
     (("bm=128", "bn=192"), ("the first block's scale for both", "select %is_first, %sb_first, %sb_next", "select %is_first, %sb_first, %sb_first")),
     (("bm=64", "bn=160"), ("the next block begins a chunk later", "% $b_width) / $chunk", "% $b_width) / $chunk + 1")),
-    (("bm=128", "bn=144"), None),
-    (("bm=128", "bn=192", "cluster_m=2"), None),
-    (("bm=256", "bn=128", "parts_m=2", "cluster_n=2"), ("scales of the first part for both", "get @rows.sa[%i * ($bm / $parts_m) .. (%i + 1) * ($bm / $parts_m)", "get @rows.sa[0 .. $bm / $parts_m")),
+    (("bm=128", "bn=144"), ("the first block's scale for both, of the ring", "get @blocks.sb[%k / $b_depth % 4 .. %k / $b_depth % 4 + 1, 1 .. 2]", "get @blocks.sb[%k / $b_depth % 4 .. %k / $b_depth % 4 + 1, 0 .. 1]")),
+    (("bm=128", "bn=192", "cluster_m=2"), ("the first of four blocks of k", "get @blocks.sb[%k / $b_depth % 4 .. %k / $b_depth % 4 + 1, 0 .. 1]", "get @blocks.sb[0 .. 1, 0 .. 1]")),
+    (("bm=256", "bn=128", "parts_m=2", "cluster_n=2"), ("scales of the first part for both", ".sa[%i * ($bm / $parts_m) .. (%i + 1) * ($bm / $parts_m)", ".sa[0 .. $bm / $parts_m")),
     (("bm=256", "bn=128", "parts_m=2"), ("the first part's rows for both", "call $epilogue(%acc[%i], %g, %m * $bm +", "call $epilogue(%acc[0], %g, %m * $bm +"))]
 
 
@@ -197,13 +197,13 @@ def check_tiles(adlgen, folder):
     text = (ROOT / "templates" / "gemm_blocks.ir").read_text()
     (folder / "data" / "templates").mkdir(parents=True)
     for settings, mutant in TILES:
-        for rows, columns, depth in ((300, 600, 384), (129, 193, 128), (140, 130, 256)):
+        for rows, columns, depth in ((300, 600, 512), (129, 193, 128), (140, 130, 384)):
             for turned in (False, True):
                 if mutant and rows > 256:
                     changed = text.replace(mutant[1], mutant[2])
                     (folder / "data" / "templates" / "gemm_blocks.ir").write_text(changed)
                     done = run(adlgen, folder, aligned(graph(rows, columns, depth, 128, turned)), check=True, templates=folder / "data", forced=settings)
-                    if changed == text or (done.returncode != 5 and (turned or "@rows" not in mutant[1])):
+                    if changed == text or (done.returncode != 5 and (turned or ".s" not in mutant[1])):
                         failures.append(f"{settings}, turned {turned}: {mutant[0]}: exit {done.returncode}\n{done.stdout}{done.stderr}")
                 done = run(adlgen, folder, aligned(graph(rows, columns, depth, 128, turned)), check=True, forced=settings)
                 if done.returncode and "cluster" not in done.stderr:

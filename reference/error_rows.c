@@ -160,6 +160,33 @@ static bool round_weights(const Value *x, double *p, Axes *axes, double *errors,
   return largest != NULL;
 }
 
+/* e^x vanishes in double that far below 0, however large the sum of the others is. */
+#define VANISHES     (-760.0)
+#define MOST_SQUARED 16.0 /* an error is taken for four times what it may be */
+
+static double furthest(double own)
+{
+  return sqrt(MOST_SQUARED * own);
+}
+
+/* Scores so far below their row's largest one that their weights are 0 with all errors are hidden by a mask: a lowest number of 16 bits has
+ * an error of 1e36, and nothing follows from it. Their `own` becomes 0; false: out of what reduces rows. */
+static bool leave_hidden(const Value *x, double *own, Axes *axes, bool *hidden, GError **error)
+{
+  g_autofree double *least = g_new0(double, x->n + 1);
+  for (size_t i = 0; i < x->n; i++)
+    least[i] = isinf(x->floats[i]) ? x->floats[i] : x->floats[i] - furthest(own[i]);
+  Value *largest = reduce_rows("ReduceMax", x, least, axes, error);
+  for (size_t i = 0; largest && i < x->n; i++) {
+    double peak = largest->floats[row_of(x, largest, i)];
+    double most = isinf(x->floats[i]) ? x->floats[i] : x->floats[i] + furthest(own[i]);
+    hidden[i] = isfinite(peak) && most < peak + VANISHES;
+    if (hidden[i]) own[i] = 0;
+  }
+  value_free(largest);
+  return largest != NULL;
+}
+
 /* log(p_i / (1 - p_i)) = x_i - log of the sum of the others' e^x: from its error that of p_i follows exactly,
  * however large it is. */
 static bool softmax(const ReferenceCall *call, const Errors *input, const Value *y, double *errors,
@@ -176,9 +203,13 @@ static bool softmax(const ReferenceCall *call, const Errors *input, const Value 
     own[i] = given * given + square(UNIT) * (1 + square(x->floats[i]));
   }
   Value *sums[N_SOFTMAX_SUMS] = {NULL};
-  bool ok = find_softmax_sums(x, p, own, &axes, sums, error);
+  g_autofree bool *hidden = g_new0(bool, x->n + 1);
+  bool ok = (logarithm || leave_hidden(x, own, &axes, hidden, error)) &&
+            find_softmax_sums(x, p, own, &axes, sums, error);
   double grown = error_growth(input, axes.n);
   for (size_t i = 0; ok && i < x->n; i++) {
+    errors[i] = 0;
+    if (hidden[i]) continue;
     double rest, off = odds_error(sums, row_of(x, sums[REST], i), p[i], own[i], grown, &rest);
     double moved = logarithm ? moved_logarithm(p[i], rest, off) : moved_probability(p[i], rest, off);
     errors[i] = moved + UNIT * (logarithm ? 1 + fabs(y->floats[i]) : p[i]);

@@ -298,6 +298,28 @@ static void test_one_hot(void **state)
   assert_true(of_logarithm[0] < 1e-4 && of_logarithm[1] > 1 && of_logarithm[1] < 10);
 }
 
+/* Scores that a mask hides by a type's lowest number have errors above all others, and weights of 0 for certain; where all of a row are
+ * hidden nothing is certain. */
+static void test_hidden(void **state)
+{
+  static const double lowest = -3.3895313892515355e38;
+  const double scores[] = {1, lowest, -INFINITY, 2, lowest, lowest, lowest, lowest};
+  double each[] = {0.01, 6e35, 0, 0.01, 6e35, 6e35, 6e35, 6e35};
+  g_autoptr(Value) x = make_value(NUMBER_F64, 2, (int64_t[]){2, 4}, scores);
+  ReferenceCall call;
+  ReferenceAttribute axis;
+  const Value *inputs[1];
+  g_autoptr(Value) p = softmax_of(x, "Softmax", &axis, &call, inputs);
+  g_autofree double *errors = errors_of(&call, &(Errors){.each = each, .shared = 1}, p);
+  assert_true(errors[1] == 0 && errors[2] == 0);
+  assert_true(errors[0] > 1e-4 && errors[0] < 0.01 && errors[3] > 1e-4 && errors[3] < 0.01);
+  for (unsigned i = 4; i < 8; i++)
+    assert_true(errors[i] > 0.5);
+  g_autoptr(Value) l = softmax_of(x, "LogSoftmax", &axis, &call, inputs);
+  g_autofree double *of_logarithm = errors_of(&call, &(Errors){.each = each, .shared = 1}, l);
+  assert_true(of_logarithm[1] > 1e35);
+}
+
 /* A row whose variance is far below its errors: results stay what a normalised row can hold. */
 static void test_flat_row(void **state)
 {
@@ -544,7 +566,7 @@ int main(void)
       cmocka_unit_test(test_poles),         cmocka_unit_test(test_exact),
       cmocka_unit_test(test_cut_off),       cmocka_unit_test(test_one_wrong_row),
       cmocka_unit_test(test_wide),          cmocka_unit_test(test_few_undetermined),
-      cmocka_unit_test(test_wide_integers),
+      cmocka_unit_test(test_wide_integers), cmocka_unit_test(test_hidden),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

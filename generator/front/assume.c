@@ -192,6 +192,13 @@ bool assume_equal(Assumptions *assumptions, const SymbolicFacts *facts, const Sy
   return are_equal(&bounds, a, b, MAX_CHOICES) || are_equal(&values, a, b, MAX_CHOICES);
 }
 
+bool assume_one(Assumptions *assumptions, const SymbolicFacts *facts, const Symbolic *extent)
+{
+  Assuming bounds = {assumptions, facts, false};
+  return find_choice(extent) &&
+         are_equal(&bounds, extent, symbolic_constant(assumptions->arena, 1), MAX_CHOICES);
+}
+
 const Symbolic *assumptions_apply(const Assumptions *assumptions, Arena *arena, const Symbolic *expression)
 {
   for (unsigned i = 0; assumptions && i < assumptions->list->len; i++) {

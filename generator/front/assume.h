@@ -25,5 +25,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Assumptions, assumptions_free)
 
 /* Takes two extents for equal. false: they cannot be for any value, or it is nothing that symbols alone say. */
 bool assume_equal(Assumptions *assumptions, const SymbolicFacts *facts, const Symbolic *a, const Symbolic *b);
+/* Takes the smaller or the larger of two for 1, as the length of `x[-1:]` of rows of which there is one at least. false: no bounds of symbols
+ * make it so. */
+bool assume_one(Assumptions *assumptions, const SymbolicFacts *facts, const Symbolic *extent);
 /* The expression with what replaces symbols. */
 const Symbolic *assumptions_apply(const Assumptions *assumptions, Arena *arena, const Symbolic *expression);

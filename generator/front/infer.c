@@ -292,7 +292,9 @@ Shape infer_shape_of(const GraphTensor *tensor)
 static const Symbolic *broadcast_extent(Inference *at, const Symbolic *a, const Symbolic *b)
 {
   if (symbolic_equals(a, 1)) return b;
-  if (symbolic_equals(b, 1) || infer_same(at, a, b)) return a;
+  if (symbolic_equals(b, 1) || symbolic_same(a, b) || infer_one(at, b)) return a;
+  if (infer_one(at, a)) return b;
+  if (infer_same(at, a, b)) return a;
   return NULL;
 }
 

@@ -21,6 +21,12 @@ bool infer_assume(Inference *at, const Symbolic *a, const Symbolic *b)
   return assumptions && assume_equal(assumptions, &at->graph->facts, a, b);
 }
 
+bool infer_one(Inference *at, const Symbolic *a)
+{
+  Assumptions *assumptions = at->builder->reading.assumptions;
+  return assumptions && at->builder->trusting && assume_one(assumptions, &at->graph->facts, a);
+}
+
 bool infer_same(Inference *at, const Symbolic *a, const Symbolic *b)
 {
   return symbolic_same(a, b) || (at->builder->trusting && infer_assume(at, a, b));

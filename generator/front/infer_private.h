@@ -31,6 +31,8 @@ bool infer_must_know(const GraphNode *node, unsigned input);
 Shape infer_shape_of(const GraphTensor *tensor);
 /* Two extents are equal, or an ONNX model takes them to be: assume.h. */
 bool infer_same(Inference *at, const Symbolic *a, const Symbolic *b);
+/* Is the smaller or the larger of two taken for 1 (assume_one())? */
+bool infer_one(Inference *at, const Symbolic *a);
 /* Takes them to be, whatever the format. */
 bool infer_assume(Inference *at, const Symbolic *a, const Symbolic *b);
 /* The larger and the smaller of two, as far as the facts do not tell which that is. */

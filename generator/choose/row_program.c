@@ -98,6 +98,15 @@ static bool holds(const Problem *problem, unsigned bits, const RowTile *fit, uns
   return elements * bits / WORD_BITS + own <= entry_registers(problem->gpu, fit->threads, blocks);
 }
 
+/* At most, as far as it is known. */
+static int64_t count_rows(const Problem *problem)
+{
+  int64_t rows = 1;
+  for (unsigned d = 0; d + 1 < problem->op->rank && rows < SYMBOLIC_DIMENSION_MAX; d++)
+    rows *= choose_maximum(problem, problem->op->dims[d]);
+  return MIN(rows, SYMBOLIC_DIMENSION_MAX);
+}
+
 /* Several short rows share a block, a warp or several have each. */
 static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowTile *fit)
 {
@@ -112,6 +121,10 @@ static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, Ro
     fit->rows /= 2;
     if (fit->threads > lanes) fit->threads /= 2;
   }
+  /* few rows are more blocks: a thread of a full one computes all of its elements one after the other while most SMs have none */
+  int64_t rows = count_rows(problem);
+  while (fit->rows > model->row_warps && rows <= (int64_t)fit->rows / 2 * problem->gpu->sm_count)
+    fit->rows /= 2;
   while (fit->rows > 1 && !holds(problem, bits, fit, 1))
     fit->rows /= 2;
   return holds(problem, bits, fit, 1);

@@ -293,9 +293,7 @@ static const Symbolic *broadcast_extent(Inference *at, const Symbolic *a, const 
 {
   if (symbolic_equals(a, 1)) return b;
   if (symbolic_equals(b, 1) || symbolic_same(a, b) || infer_one(at, b)) return a;
-  if (infer_one(at, a)) return b;
-  if (infer_same(at, a, b)) return a;
-  return NULL;
+  return infer_one(at, a) ? b : infer_same(at, a, b) ? a : NULL;
 }
 
 static const char *fit_hint(const Symbolic *a, const Symbolic *b)

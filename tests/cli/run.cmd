@@ -125,9 +125,9 @@ softmax softmax N x N x N N N %
 N launches, N warp-instructions
 
 kernel launches warp-instructions warp-instructions each share
-matmul N N N N %
-matmul N N N N %
 softmax N N N N %
+matmul N N N N %
+matmul N N N N %
 
 $ adlgen run net.json --gpu h100 --on sim --dim M=200 --fixed --profile --json >profile.json; validate run <profile.json; python3 -c 'import json; p = json.load(open("profile.json"))["profile"]; print(p["unit"], [sorted(l) for l in p["launches"]], all(l["warp_instructions"] > 100 for l in p["launches"]))'
 valid

@@ -140,11 +140,20 @@ static bool is_narrow(const FusedReduction *reduction)
   return result && number_bits(result->type) <= SHORT_BITS;
 }
 
+/* A softmax' results are as good as its exponentials; a logarithm of their sum asks for more. */
+static const char *power_name(const FusedReduction *reduction)
+{
+  if (!is_narrow(reduction)) return "exp_negative";
+  const GraphNode *node = reduction->node;
+  bool brief = node->op->id == ONNX_Softmax && step_precision(node->outputs[0]->type) == STEP_BRIEF;
+  return brief ? "exp_negative_brief" : "exp_negative_narrow";
+}
+
 /* The exponential of what is at most 0, as exactly as the operator's result needs. */
 static IrExpr *power_of(StepScope *scope, const FusedReduction *reduction, IrExpr *below)
 {
   IrModule *module = scope->build->module;
-  IrExpr *power = ir_symbol(module, is_narrow(reduction) ? "exp_negative_narrow" : "exp_negative");
+  IrExpr *power = ir_symbol(module, power_name(reduction));
   IrOp *call = ir_emit(&scope->builder, OP_CALL, 2, power, below);
   return ir_value(module, ir_result(call, "power", row_tile_type(scope, NUMBER_F32, false)));
 }

@@ -7,6 +7,7 @@
 #include "generator/choose/row_lives.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
+#include <math.h>
 #include <stddef.h>
 
 #define VECTOR_BYTES  16 /* of a thread's widest access */
@@ -468,11 +469,11 @@ static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigne
   unsigned operands = count_operands(op);
   int64_t known;
   bool open = !symbolic_is_constant(row_of(op)->columns, &known);
-  bool light = !open && is_narrow(op) && keeps_loaded(op); /* of open rows nothing was timed */
-  unsigned kept =
-      fit->again || light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
+  bool light =
+      fit->again || (!open && is_narrow(op) && keeps_loaded(op)); /* of open rows nothing was timed */
+  unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
   bool ragged = !open && known != fit->cols && has_maxima(op);
-  return kept + model->row_own + operands * model->row_operand / (light ? 2 : 1) +
+  return kept + model->row_own + operands * (light ? model->row_light : model->row_operand) +
          (ragged + has_values(op)) * model->row_operand + (aligned ? 0 : model->row_apart) +
          (open ? model->row_open : 0);
 }
@@ -483,19 +484,38 @@ static bool is_crowded(const FusedOperator *op, const CostModel *model, unsigned
   return elements > model->row_few && is_narrow(op) && !has_moments(op) && count_operands(op);
 }
 
-/* How well an SM is used: bytes that are under way, less what blocks lose that load nothing while they reduce or wait.
- * Narrow rows with moments gain less from others beside them: what they wait for is scale and bias, from L2. */
+/* Do blocks wait for scale and bias, from L2, behind two exchanges? */
+static bool waits(const FusedOperator *op)
+{
+  return has_moments(op) && is_narrow(op);
+}
+
+/* Bytes of rows that an SM shall have under way: more where blocks wait for those of other SMs. */
+static unsigned flight_of(const Problem *problem, const RowTile *fit)
+{
+  const CostModel *model = problem->gpu->model;
+  if (!waits(problem->op)) return model->row_flight;
+  return fit->split_k > 1 ? model->row_shared_flight : model->row_norm_flight;
+}
+
+/* Of a block. */
+static uint64_t part_bytes(const Problem *problem, const RowTile *fit)
+{
+  return (uint64_t)(fit->cols / fit->split_k) * widest_bytes(problem->op);
+}
+
+/* How well an SM is used: bytes that are under way, less what blocks lose that load nothing while they reduce or wait. */
 static double use_of(const Problem *problem, const RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = problem->op;
-  bool waits = has_moments(op) && is_narrow(op);
   unsigned part = fit->cols / fit->split_k; /* whole, of one block */
-  double bytes = (double)part * widest_bytes(op) * fit->blocks, blocks = fit->blocks;
-  double use = MIN(bytes, waits ? model->row_norm_flight : model->row_flight) * blocks /
-               (blocks + (waits ? model->row_norm_alone : model->row_alone));
+  double bytes = (double)part_bytes(problem, fit) * fit->blocks, blocks = fit->blocks;
+  double use = MIN(bytes, flight_of(problem, fit)) * blocks /
+               (blocks + (waits(op) ? model->row_norm_alone : model->row_alone));
   if (is_crowded(op, model, part / fit->threads)) use *= model->row_many;
-  return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * fit->split_k) : use;
+  double peers = waits(op) ? model->row_norm_peer * sqrt(fit->split_k) : model->row_peer * fit->split_k;
+  return fit->split_k > 1 ? use * (model->row_meets - peers) : use;
 }
 
 /* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
@@ -507,16 +527,19 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   unsigned elements = (unsigned)(cols / (fit->threads * fit->split_k));
   fit->cols = (unsigned)cols;
   const FusedOperator *op = problem->op;
-  bool narrow = is_narrow(op), moments = has_moments(op);
   if (elements > model->row_most) return false;
-  fit->again = aligned && elements > model->row_most / 2 && narrow && moments;
+  fit->again = aligned && elements > model->row_most / 2 && waits(op);
   unsigned registers = registers_of(problem, fit, elements, aligned);
   fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
   while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
     fit->blocks--;
-  uint64_t bytes = (uint64_t)fit->blocks * (fit->cols / fit->split_k) * widest_bytes(op);
+  while (waits(op) && fit->blocks > 1 &&
+         (fit->blocks - 1) * part_bytes(problem, fit) >= flight_of(problem, fit))
+    fit->blocks--; /* which have more registers to load scale and bias ahead */
+  uint64_t bytes = fit->blocks * part_bytes(problem, fit);
   /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
-  if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || count_operands(op))) return false;
+  if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || (count_operands(op) && !waits(op))))
+    return false;
   return fit->blocks && (!count_operands(op) || bytes <= model->row_most_flight);
 }
 

@@ -466,14 +466,12 @@ static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigne
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
-  unsigned operands = count_operands(op);
   int64_t known;
   bool open = !symbolic_is_constant(row_of(op)->columns, &known);
-  bool light =
-      fit->again || (!open && is_narrow(op) && keeps_loaded(op)); /* of open rows nothing was timed */
+  bool light = fit->again || (!open && is_narrow(op) && keeps_loaded(op)); /* open rows were not timed */
   unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
   bool ragged = !open && known != fit->cols && has_maxima(op);
-  return kept + model->row_own + operands * (light ? model->row_light : model->row_operand) +
+  return kept + model->row_own + count_operands(op) * (light ? model->row_light : model->row_operand) +
          (ragged + has_values(op)) * model->row_operand + (aligned ? 0 : model->row_apart) +
          (open ? model->row_open : 0);
 }
@@ -509,11 +507,10 @@ static double use_of(const Problem *problem, const RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = problem->op;
-  unsigned part = fit->cols / fit->split_k; /* whole, of one block */
   double bytes = (double)part_bytes(problem, fit) * fit->blocks, blocks = fit->blocks;
   double use = MIN(bytes, flight_of(problem, fit)) * blocks /
                (blocks + (waits(op) ? model->row_norm_alone : model->row_alone));
-  if (is_crowded(op, model, part / fit->threads)) use *= model->row_many;
+  if (is_crowded(op, model, fit->cols / fit->split_k / fit->threads)) use *= model->row_many;
   double peers = waits(op) ? model->row_norm_peer * sqrt(fit->split_k) : model->row_peer * fit->split_k;
   return fit->split_k > 1 ? use * (model->row_meets - peers) : use;
 }

@@ -111,7 +111,7 @@ enum {
   V_SCALE
 };
 
-/* Of each token, [T]: its place in its sequence, and the slot of that by the table; of nobody's tokens 0 and -1. */
+/* Of each token: its place in its sequence, [T, 1], and the slot of that by the table, [T]; of nobody's tokens 0 and -1. */
 typedef struct {
   GraphTensor *place, *slot;
 } Places;
@@ -121,32 +121,32 @@ static GraphTensor *whole(Packed *at, int64_t value)
   return expand_number(at->x, "number", NUMBER_S32, (double)value);
 }
 
-/* How many sequences have ended at each token: the number of its own. */
-static GraphTensor *sequence_of(Packed *at, GraphTensor *token)
+/* How many sequences have ended at each token, [tokens, 1]: the number of its own. */
+static GraphTensor *sequence_of(Packed *at)
 {
   Expansion *x = at->x;
-  const int64_t axis = 0, along = 1;
+  const int64_t along = 1;
+  const Symbolic *shape[] = {tokens(at), expand_input(x, PAST)->shape[0]};
   GraphTensor *ends = expand_slice(x, "ends", expand_input(x, ROW_ENDS), 0, 1, G_MAXINT32);
-  GraphTensor *each = expand(x, ONNX_Unsqueeze, "each", token, expand_integers(x, "along", &along, 1));
-  GraphTensor *all = expand(x, ONNX_Unsqueeze, "all", ends, expand_integers(x, "axis", &axis, 1));
-  GraphTensor *ended = expand_cast(x, "ended", expand(x, ONNX_LessOrEqual, "ended", all, each), NUMBER_S32);
+  GraphTensor *token = expand_index(x, "token", shape, 2, 0);
+  GraphTensor *ended = expand_cast(x, "ended", expand(x, ONNX_LessOrEqual, "ended", ends, token), NUMBER_S32);
   return expand_node(x, &(ExpandNode){ONNX_ReduceSum,
                                       "sequence",
                                       2,
                                       {ended, expand_integers(x, "along", &along, 1)},
-                                      .attributes = {{"keepdims", 0}}});
+                                      .attributes = {{"keepdims", 1}}});
 }
 
 static Places places_of(Packed *at)
 {
   Expansion *x = at->x;
-  GraphTensor *table = expand_input(x, TABLE), *cache = expand_input(x, KEY_CACHE),
-              *past = expand_input(x, PAST);
-  const Symbolic *n = tokens(at), *batches = past->shape[0], *columns = table->shape[1];
-  GraphTensor *token = expand_index(x, "token", &n, 1, 0), *sequence = sequence_of(at, token);
+  GraphTensor *table = expand_input(x, TABLE), *cache = expand_input(x, KEY_CACHE);
+  const Symbolic *batches = expand_input(x, PAST)->shape[0], *columns = table->shape[1];
+  const Symbolic *each[] = {tokens(at), symbolic_constant(expand_arena(x), 1)};
+  GraphTensor *sequence = sequence_of(at), *token = expand_index(x, "token", each, 2, 0);
   GraphTensor *begin = expand(x, ONNX_Gather, "begin", expand_input(x, ROW_ENDS), sequence);
   GraphTensor *place = expand(x, ONNX_Add, "place", expand(x, ONNX_Sub, "row", token, begin),
-                              expand(x, ONNX_Gather, "past", past, sequence));
+                              expand(x, ONNX_Gather, "past", expand_input(x, PAST), sequence));
   GraphTensor *count = expand_cast(x, "count", expand_known(x, "count", &batches, 1, 0), NUMBER_S32);
   GraphTensor *somebody = expand(x, ONNX_Less, "somebody", sequence, count);
   Places places = {.place = expand_where(at->x, "place", somebody, place, whole(at, 0))};
@@ -168,7 +168,8 @@ static Places places_of(Packed *at)
   GraphTensor *behind =
       expand(x, ONNX_Sub, "behind", places.place, expand(x, ONNX_Mul, "first", column, rows));
   GraphTensor *slot = expand(x, ONNX_Add, "slot", expand(x, ONNX_Mul, "slot", page, rows), behind);
-  places.slot = expand_where(at->x, "slot", within, slot, whole(at, -1));
+  slot = expand_where(at->x, "slot", within, slot, whole(at, -1));
+  places.slot = expand(x, ONNX_Reshape, "slots", slot, expand_integers(x, "all", &all, 1));
   return places;
 }
 
@@ -191,12 +192,11 @@ static GraphTensor *turned(Packed *at, const char *part, GraphTensor *rows, int6
 static GraphTensor *angles_at(Packed *at, GraphTensor *table, GraphTensor *place)
 {
   Expansion *x = at->x;
-  const int64_t all = -1, last = 1;
+  const int64_t all = -1;
   if (expand_failed(x)) return NULL;
   const Symbolic *shape[] = {tokens(at), table->shape[1]};
-  GraphTensor *row = expand(x, ONNX_Unsqueeze, "row", place, expand_integers(x, "last", &last, 1));
-  row = expand_cast(x, "row", expand(x, ONNX_Expand, "row", row, expand_known(x, "shape", shape, 2, 1)),
-                    NUMBER_S64);
+  GraphTensor *row = expand_cast(
+      x, "row", expand(x, ONNX_Expand, "row", place, expand_known(x, "shape", shape, 2, 1)), NUMBER_S64);
   row = expand(x, ONNX_Mul, "row", row, expand_known(x, "pairs", &shape[1], 1, 0));
   GraphTensor *pair = expand_cast(x, "pair", expand_index(x, "pair", shape, 2, 1), NUMBER_S64);
   return expand(x, ONNX_Gather, "angles",

@@ -130,7 +130,8 @@ static void write_at_copy(AttentionPattern *at, GraphNode *node)
   const GPtrArray *readers = at->readers[tensor->index];
   GraphNode *copy = readers->len == 1 ? readers->pdata[0] : NULL;
   if (tensor->is_output || !copy || copy->op->id != ONNX_Identity || copy->inputs[0] != tensor) return;
-  node->outputs = arena_memdup(at->fuser->arena, copy->outputs, sizeof *copy->outputs);
+  node->outputs = arena_memdup(at->fuser->arena, node->outputs, node->n_outputs * sizeof *node->outputs);
+  node->outputs[0] = copy->outputs[0];
   at->producers[node->outputs[0]->index] = node;
   g_ptr_array_remove(at->fuser->live, copy);
 }
@@ -515,8 +516,19 @@ void attention_visit(Fuser *fuser, void (*visit)(AttentionPattern *))
   visit_nodes(fuser, visit_softmax, visit);
 }
 
+/* Rows of sequences too, whose operator is a kernel of its own. */
+static void write_sequences(AttentionPattern *at)
+{
+  g_autoptr(GPtrArray) nodes = g_ptr_array_copy(at->fuser->live, NULL, NULL); /* without copies then */
+  for (unsigned i = 0; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
+    if (node->op->id == ONNX_VarlenAttention) write_at_copy(at, node);
+  }
+}
+
 void fusion_fuse_attention(Fuser *fuser)
 {
+  attention_visit_nodes(fuser, write_sequences);
   attention_visit(fuser, fuse);
 }
 

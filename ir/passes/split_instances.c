@@ -119,9 +119,11 @@ static void check_op(IrOp *op, void *data)
   case OP_COUNT:
     if (ir_attribute_int(op, ATTR_DIM, 0) == split->cut) split->possible = false;
     break;
-  case OP_SPREAD:
-  case OP_GATHER:
+  case OP_GATHER: /* by places, which are tiles that are cut themselves */
   case OP_SCATTER:
+    if (split->cut && !(op->n_results && op->results[0]->type.kind == TYPE_SCALAR)) split->possible = false;
+    break;
+  case OP_SPREAD:
     if (op->results[0]->type.kind != TYPE_SCALAR) split->possible = false;
     break;
   case OP_GET: /* a number, and a row of all columns, are told to all */

@@ -73,6 +73,24 @@ static const Symbolic *one_less(Inference *at, const Symbolic *extent)
   return symbolic_sub(at->graph->arena, extent, symbolic_constant(at->graph->arena, 1));
 }
 
+#define PAGE_OF_TILE                                                                                         \
+  64 /* tiles of keys are whole pages, or pages whole tiles: of so many, or of so many times some */
+#define MOST_PAGE 256
+
+/* Kernels know how many rows a page has, and take those of some numbers. */
+static bool check_page(Inference *at)
+{
+  const GraphTensor *k = at->node->inputs[SEQUENCES_K];
+  int64_t rows = 0;
+  bool known = symbolic_is_constant(k->shape[1], &rows);
+  if (known && rows > 0 && rows <= MOST_PAGE && (rows % PAGE_OF_TILE == 0 || PAGE_OF_TILE % rows == 0))
+    return true;
+  g_autofree char *text = symbolic_text(k->shape[1]);
+  return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[SEQUENCES_K], "page",
+                      "1, 2, 4, 8, 16, 32, 64, 128, 192 or 256, a number",
+                      "pages of `%s` have %s rows, which is not supported", k->name, text);
+}
+
 /* Where keys and values lie. */
 static bool check_keys(Inference *at, const Symbolic *sequences)
 {
@@ -99,7 +117,8 @@ static bool check_keys(Inference *at, const Symbolic *sequences)
                                          "sequences and one more"))
     return false;
   if (cache && !check_same(at, SEQUENCES_LENGTHS, 0, sequences, "sequences")) return false;
-  if (kind == KEYS_PAGES && !check_same(at, SEQUENCES_TABLE, 0, sequences, "sequences")) return false;
+  if (kind == KEYS_PAGES && (!check_same(at, SEQUENCES_TABLE, 0, sequences, "sequences") || !check_page(at)))
+    return false;
   if (kind == KEYS_CACHE && !check_same(at, SEQUENCES_K, 0, sequences, "sequences")) return false;
   if (kind == KEYS_OWN && !check_same(at, SEQUENCES_K, 0, node->inputs[SEQUENCES_Q]->shape[0], "rows"))
     return false;

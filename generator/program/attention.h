@@ -33,6 +33,7 @@ typedef struct AttentionIndex {
 
 #define ATTENTION_MOST_BOUNDS 4
 #define ATTENTION_MOST_PAGE   256 /* rows */
+#define ATTENTION_MOST_WIDTH  256 /* elements of values that one block adds up */
 #define ATTENTION_FEW_ROWS    64  /* of a tile where there are few: of one warpgroup, or four warps */
 
 /* Keys and values in pages of a cache: key t of a batch and head lies in row t % rows of the page that the table has at

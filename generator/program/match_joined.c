@@ -81,7 +81,10 @@ bool bind_settle_joined(Binding *binding, const BoundJoined *joined, FusedAttent
   if (!both) return bind_refuse(binding, "of its caches one gets no new row, or several");
   if (attention->stored != attention->type || attention->scaled || attention->score.kind != OPERAND_ANCHOR)
     return bind_refuse(binding, "its scores or caches are more than products of 16 bits");
-  if (!symbolic_equals(attention->group, 1) || attention->sequences.packed || attention->pages.rows)
+  int64_t width = 0; /* of wider values several blocks have the columns */
+  bool narrow = symbolic_is_constant(attention->width, &width) && width <= ATTENTION_MOST_WIDTH;
+  if (!symbolic_equals(attention->group, 1) || attention->sequences.packed || attention->pages.rows ||
+      !narrow)
     return bind_refuse(binding, "several tiles read the keys that a new row stands behind");
   if (!find_bound(binding, joined, attention))
     return bind_refuse(binding, "its masks do not end with the new row");

@@ -56,6 +56,7 @@ def cases():
     yield step([1, 69], 4, 2, 70, 64, softcap=5.0, launches=2)
     yield step([1, 69], 71, 1, 70, 64, launches=2)
     yield step([1, 69], 128, 1, 70, 64, launches=2)
+    yield step([1, 69], 4, 1, 70, 512, launches=2)
     yield step([1, 69], 2, 1, 70, 64, kind="f32", launches=None)
 
 

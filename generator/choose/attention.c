@@ -145,6 +145,7 @@ int64_t attention_tile_width(NumberType type, int64_t width)
 typedef enum {
   RANGE_PARTS,   /* few rows of few heads: their keys are divided among blocks */
   RANGE_BOUNDED, /* few rows, whose keys' number is loaded */
+  RANGE_MIXED,   /* sequences of which one tile of heads that share keys holds few rows, beside longer ones */
   RANGE_FEW,     /* few tiles: small ones */
   RANGE_PAIR, /* two blocks of a cluster have neighbouring tiles, and fetch their keys and values once for both */
   RANGE_ROUNDS, /* the same, of fewer rows a tile, where those take fewer rounds of the SMs */
@@ -248,8 +249,8 @@ void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth,
 static bool is_grouped(const Problem *problem, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
-  if (range != RANGE_FEW || !attention->sequences.packed || symbolic_equals(attention->group, 1))
-    return false;
+  bool few = range == RANGE_FEW || range == RANGE_MIXED;
+  if (!few || !attention->sequences.packed || symbolic_equals(attention->group, 1)) return false;
   for (unsigned i = 0; i < problem->op->n_inputs; i++) {
     const AttentionSequences *lists = &attention->sequences;
     bool list = i == lists->ends || i == lists->lengths || i == lists->unread ||
@@ -296,9 +297,9 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   unsigned budget = problem->options ? problem->options->sm_budget : 0;
   if (range == RANGE_PARTS) choice_set_own(choice, "least", problem->gpu->model->attention_part_keys);
   if (!one) choice_set_own(choice, "sms", budget ? budget : problem->gpu->sm_count);
-  const char *const names[] = {[RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",
-                               [RANGE_PAIR] = "_pairs",  [RANGE_ROUNDS] = "",          [RANGE_EVEN] = "",
-                               [RANGE_LONG] = "_long",   [RANGE_ANY] = "_any"};
+  const char *const names[] = {[RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_MIXED] = "",
+                               [RANGE_FEW] = "",         [RANGE_PAIR] = "_pairs",      [RANGE_ROUNDS] = "",
+                               [RANGE_EVEN] = "",        [RANGE_LONG] = "_long",       [RANGE_ANY] = "_any"};
   choice->suffix = arena_printf(problem->arena, "%s%s%s%s", choice->tile_text,
                                 is_grouped(problem, range) ? "_grouped" : "", names[range],
                                 candidate_words(tile, problem->arena));
@@ -438,10 +439,32 @@ static const Symbolic *are_short(const Problem *problem)
       symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
 }
 
+/* Rows of sequences are more than a low tile of the heads that share keys holds, on average. */
+static const Symbolic *are_mixed(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  Arena *arena = problem->arena;
+  return symbolic_binary(
+      arena, SYMBOLIC_GT, symbolic_mul(arena, attention->rows, attention->group),
+      symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
+}
+
+/* Taller tiles of such heads are for warpgroups; wider heads, and keys that somebody widens, leave these too few registers beside who
+ * gathers the queries. */
+static bool may_mix(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
+  return is_grouped(problem, RANGE_MIXED) && attention->stored == attention->type &&
+         depth <= 2 * ATTENTION_FEW_ROWS &&
+         gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32);
+}
+
 /* When a variant of the range is wanted; NULL: always. */
 static const Symbolic *condition_of(const Problem *problem, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
+  if (attention->sequences.packed && range == RANGE_MIXED) return are_mixed(problem);
   if (attention->sequences.packed) return range == RANGE_FEW ? are_short(problem) : NULL;
   if (range == RANGE_FEW) return is_few(problem);
   if (range == RANGE_PAIR) return has_pairs(problem);
@@ -513,6 +536,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
   if (is_eight(attention_of(problem->op)) && is_one_tile(problem, range)) return false;
   if (range == RANGE_PAIR && !may_pair(problem)) return false;
   if (range == RANGE_ROUNDS && !may_round(problem)) return false;
+  if (range == RANGE_MIXED && !may_mix(problem)) return false;
   bool between = range > RANGE_BOUNDED && range < RANGE_ANY;
   if (between && is_one_tile(problem, range)) return false;
   if (range <= RANGE_BOUNDED && attention_of(problem->op)->sequences.packed)
@@ -555,8 +579,8 @@ static const char *refuse_eight(const Problem *problem)
 /* false: *why says what keeps the last variant, which is for all, from being one. */
 static bool add_variants(Chooser *chooser, const char **why)
 {
-  const Range ranges[] = {RANGE_PARTS,  RANGE_BOUNDED, RANGE_FEW, RANGE_PAIR,
-                          RANGE_ROUNDS, RANGE_EVEN,    RANGE_LONG};
+  const Range ranges[] = {RANGE_PARTS, RANGE_BOUNDED, RANGE_MIXED, RANGE_FEW,
+                          RANGE_PAIR,  RANGE_ROUNDS,  RANGE_EVEN,  RANGE_LONG};
   bool eight = is_eight(attention_of(chooser->problem->op));
   if (eight && (*why = refuse_eight(chooser->problem))) return false;
   for (unsigned i = 0; i < G_N_ELEMENTS(ranges); i++)

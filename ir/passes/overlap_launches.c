@@ -293,9 +293,7 @@ static bool find_held(IrOp *role, Held *held)
   IrOp *elected = role->regions[0]->first;
   if (!elected || elected->next || elected->code != OP_IF || elected->n_regions != 1) return false;
   for (IrOp *op = elected->regions[0]->first; op && !held->first; op = op->next) {
-    bool value =
-        op->n_results == 1 && !op->n_regions && !touches(op); /* loaded lengths that no kernel writes, too */
-    if (!value && !begins_fill(op, held)) return false;
+    if (op->code != OP_CURSOR && op->code != OP_LET && !begins_fill(op, held)) return false;
   }
   if (!held->first) return false;
   ir_region_visit(elected->regions[0], survey, held);

@@ -308,10 +308,11 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
  * The kernel of keys leaves what changes with products, in 16 bits, and dQ is a product of it: five products in all where two would be computed
  * once more, for a value of each score that is written and read. Heads, or batches, are so many at a time that this is bounded. */
 
-#define MOST_BYTES      (INT64_C(1) << 31) /* of dS at a time */
-#define MOST_SHARES     8                  /* of batches or heads, behind one another */
-#define LEAST_COLUMNS   128 /* of keys and values together: of fewer, memory takes longer than two products */
-#define ROWS_OF_CHANGES 8   /* values of 16 bits, of which the engine copies whole 16 bytes */
+#define MOST_BYTES  (INT64_C(1) << 31) /* of dS at a time */
+#define MOST_SHARES 8                  /* of batches or heads, behind one another */
+#define LEAST_COLUMNS                                                                                        \
+  224 /* of keys and values together: of 128 memory took longer than two products, of 256 less */
+#define ROWS_OF_CHANGES 8 /* values of 16 bits, of which the engine copies whole 16 bytes */
 
 typedef struct {
   int64_t dim, extent, each; /* along which operands are divided, how long it is, how much of it at a time */

@@ -51,7 +51,8 @@ MUTANTS = [
     ("rows", "K[%b, %h, %j * $keys, 0]", "K[%b, %h, 0, 0]"),                      # a stale tile
 ]
 FOUND_BY = [{"kind": "bf16", "sizes": (1, 4, 2, 200, 268, 64, 64), "attributes": CAUSAL},
-            {"kind": "bf16", "sizes": (1, 2, 2, 264, 132, 64, 64), "attributes": BAND}]
+            {"kind": "bf16", "sizes": (1, 2, 2, 264, 132, 64, 64), "attributes": BAND},
+            {"kind": "bf16", "sizes": (1, 2, 1, 200, 268, 128, 128), "attributes": CAUSAL}]
 
 
 def is_found(mutant):

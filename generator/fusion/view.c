@@ -89,6 +89,8 @@ static bool give_part(Fuser *fuser, const GraphTensor *input, GraphTensor *part)
     for (unsigned j = 0; j < node->n_outputs; j++)
       if (node->outputs[j] == input) {
         fuser_note(fuser, "`%s` of %s is written to its part", input->name, node->op->name);
+        node->outputs = arena_memdup(fuser->arena, node->outputs,
+                                     node->n_outputs * sizeof *node->outputs); /* the graph has the array */
         node->outputs[j] = part;
         part->producer = node;
         return true;

@@ -3,9 +3,12 @@
 
 Gradients of attention's queries, keys and values: sizes about those of tiles, rows and keys apart, masks of all kinds, caps, heads that share keys,
 rows that see nothing."""
+import json
 import math
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 import runs
 from attention_grad_graph import graph_of
@@ -86,3 +89,12 @@ check({"kind": "f16", "sizes": (1, 4, 2, 65, 63, 16, 16), "attributes": {"is_cau
 check({"kind": "bf16", "sizes": (1, 2, 1, 40, 70, 16, 16), "attributes": {"left_window_size": 5, "right_window_size": 3}})
 hidden = [-math.inf if i % 7 == 3 or (i + j) % 5 == 0 else 0.25 * ((i * j) % 3) for i in range(33) for j in range(20)]
 check({"kind": "f16", "sizes": (1, 2, 1, 33, 20, 16, 16), "mask": ([33, 20], hidden)})  # rows 3, 10 .. see nothing
+
+# What changes with products is more than the workspace has room for: shares, none of which is copied.
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder)
+    (path / "shares.json").write_text(json.dumps(graph_of({"kind": "bf16", "sizes": (2, 16, 16, 8192, 8192, 128, 128)})))
+    subprocess.run([adlgen, "compile", path / "shares.json", "--gpu", "h100", "--out", path / "out", "--emit", "ptx"], check=True, stdout=subprocess.DEVNULL)
+    names = [launch["name"] for launch in json.loads((path / "out/h100/plan.json").read_text())["launches"]]
+    if sum(name.startswith("attentiongradpart") for name in names) != 4 or any(name.startswith("identity") for name in names):
+        sys.exit(f"two shares of two kernels each, and no copies: {names}")

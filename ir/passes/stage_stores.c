@@ -406,6 +406,22 @@ static void leave_out_boxes(const Store *store, IrOp *copy)
   ir_attribute_set(copy, ATTR_BOXES, ir_list(module, 2, items));
 }
 
+/* The products that are issued right behind a store: what meets and waits between its put and its copy does so while they run. NULL: none are. */
+static IrOp *behind_products(const Store *store)
+{
+  const Parts *parts = store->parts;
+  IrOp *behind = NULL;
+  bool one = parts->width == parts->columns && parts->common == parts->columns;
+  for (IrOp *op = store->store->next; one && op; op = op->next) {
+    bool issues = op->code == OP_MMA || op->code == OP_COMMIT || op->code == OP_FENCE,
+         computes = op->code == OP_CONVERT || op->code == OP_LET || ir_op_is_elementwise(op->code);
+    if (op->code == OP_MMA && !ir_is_grouped_product(op)) return NULL;
+    if (!issues && !computes) break;
+    if (op->code == OP_COMMIT) behind = op->next;
+  }
+  return behind;
+}
+
 static void emit_part(const Store *store, IrBuilder *builder, int64_t column)
 {
   Parts *parts = store->parts;
@@ -419,6 +435,10 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column)
   IrOp *put = emit_put(store, builder, part);
   if (parts->claims)
     ir_attribute_set(put, ATTR_CLAIMS, ir_int(module, column || !parts->first ? 0 : parts->claims));
+  IrOp *behind = behind_products(store);
+  IrBuilder later = behind ? ir_builder_before(behind) : *builder;
+  later.mark = builder->mark;
+  builder = &later;
   IrOp *copy =
       ir_emit(builder, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
   ir_mechanism_set(copy, ir_mechanism_of(store->store));

@@ -17,6 +17,7 @@ CASES = [
     (2, 16, 1, 300, 576, 512, [300, 129], False),
     (3, 16, 1, 40, 576, 512, [0, 1, 33], False),
     (1, 128, 1, 200, 576, 512, [127], False),
+    (18, 16, 1, 131, 576, 512, None, False),  # parts of keys, two consumers a block
     (1, 16, 3, 131, 576, 512, None, False),
     (1, 40, 1, 31, 320, 264, None, False),
     (1, 8, 1, 140, 320, 64, None, False),
@@ -65,10 +66,15 @@ def check_launches(case, gpu, latent):
         sys.exit(f"{gpu} {case}: {len(launches)} launches\n{done.stdout}{done.stderr}")
     if any(f"bound latent: int = {latent}" not in text for text in texts):
         sys.exit(f"{gpu} {case}: latent is not {latent} in all of its kernels")
+    consumers = 2 if gpu == "h100" and latent and case[0] > 16 else 1
+    if not any(f"bound consumers: int = {consumers}" in text for text in texts):
+        sys.exit(f"{gpu} {case}: no kernel has {consumers} consumers")
 
 
 for device in ("h100", "a100"):
     check_launches(CASES[0], device, 1)
+    for case in CASES[3:5]:
+        check_launches(case, device, 1)
     for case in CASES:
         if case[7] or case[8:]:
             check_launches(case, device, 0 if case[8:] else 1)

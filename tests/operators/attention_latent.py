@@ -79,3 +79,8 @@ for device in ("h100", "a100"):
         if case[7] or case[8:]:
             check_launches(case, device, 0 if case[8:] else 1)
 runs.run_batch(adlgen, [{"label": str(case), "graph": graph_of(case), "gpu": gpu} for case in CASES for gpu in ("h100", "a100")])
+
+for case in (CASES[1], CASES[3]):  # undivided, where blocks that walk compute all scores twice; parts of keys
+    whole, walked = (runs.run(adlgen, graph_of(case), "h100", words=words)[1] for words in ((), ("--check", "--sms", 2)))
+    if whole != walked:
+        sys.exit(f"h100 {case}: other bits on 2 SMs")

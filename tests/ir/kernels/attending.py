@@ -66,6 +66,10 @@ def half(bits):
 TYPES = {"bf16": (bf16, number), "f16": (f16, half)}
 
 
+# There are none here, and nobody calls what they are of.
+NEW_ROWS = dict.fromkeys(("own", "value", "place", "new_key", "new_value", "kept"), "@as_they_are")
+
+
 def filled_in(ir_tool, folder, name, kind, heads_inside, mutant=None, **parameters):
     """The template with outputs and parts; heads_inside: tensors lie as [batch, sequence, head, element]."""
     text = (TEMPLATES / f"{name}.ir").read_text()
@@ -83,8 +87,9 @@ def filled_in(ir_tool, folder, name, kind, heads_inside, mutant=None, **paramete
         strides = f" strides [{rows} * ({heads}) * {width}, {width}, ({heads}) * {width}, 1]" if heads_inside else ""
         text = text.replace(head, f"{head}{strides} align 16")
     path = pathlib.Path(folder) / f"{name}.ir"
-    own = {"tk": kind, "keyed": "@as_they_are", "values": "@as_they_are", "seen": "@all_keys", "slab": "@no_page", "behind": "@from_0", "down": "@from_first", "start": "@at_highest", "gathered": "@no_heads"}
-    bound = {"t": kind, **{name: value for name, value in own.items() if f"${name}" in text}, "score": "@plain_behind" if "$down" in text else "@plain", "epilogue": "@keep", **parameters}
+    own = {"tk": kind, "keyed": "@as_they_are", "values": "@as_they_are", "seen": "@all_keys", "slab": "@no_page", "behind": "@from_0", "down": "@from_first", "start": "@at_highest", "gathered": "@no_heads",
+           **NEW_ROWS}
+    bound = {"t": kind, **{name: value for name, value in own.items() if f"param {name}:" in text}, "score": "@plain_behind" if "$down" in text else "@plain", "epilogue": "@keep", **parameters}
     path.write_text(text + PARTS.replace("TYPE", kind).replace("ROWS", str(bound.get("rows", 128))).replace("WIDTH", str(bound.get("d", 128))))
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))
     return path

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import pathlib
 
-from attending import LIMIT, LSE_LIMIT, PARTS, TEMPLATES, TYPES, Shape, attend
+from attending import LIMIT, LSE_LIMIT, NEW_ROWS, PARTS, TEMPLATES, TYPES, Shape, attend
 from kernel import Kernel, call
 
 PLACES, ROWS, KIND = 24, 64, "bf16"
@@ -60,7 +60,7 @@ def filled_in(ir_tool, folder, page, keys, heads_inside, parts, d, mutant=None):
         parts_text = parts_text.replace(*mutant)
     path = pathlib.Path(folder) / "attention_decode.ir"
     path.write_text(text + parts_text)
-    bound = {"t": KIND, "tk": KIND, "keyed": "@as_they_are", "values": "@as_they_are", "seen": "@length", "slab": "@table", "score": "@within", "epilogue": "@keep", "page": page, "keys": keys, "stages": 3, "places": PLACES,
+    bound = {"t": KIND, "tk": KIND, "keyed": "@as_they_are", "values": "@as_they_are", **NEW_ROWS, "seen": "@length", "slab": "@table", "score": "@within", "epilogue": "@keep", "page": page, "keys": keys, "stages": 3, "places": PLACES,
              "most": 6, "divided": int(parts > 0), "d": d, "dv": d, "scale": 1 / math.sqrt(d)}
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))
     return path

@@ -131,3 +131,45 @@ unsigned row_count_loaded(const FusedOperator *op)
 {
   return count_staying(op, true);
 }
+
+/* ---- what there is of a row ---- */
+
+bool row_has_moments(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
+    if (row_of(op)->reductions[i].reduction == REDUCTION_MOMENTS) return true;
+  return false;
+}
+
+unsigned row_count_operands(const FusedOperator *op)
+{
+  unsigned operands = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    operands += symbolic_equals(op->inputs[i].strides[0], 0);
+  return operands;
+}
+
+bool row_keeps_loaded(const FusedOperator *op)
+{
+  const FusedRow *row = row_of(op);
+  if (op->n_inputs != row_count_operands(op) + 1 || row_count_kept(op)) return false;
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    if (row->reductions[i].reduction != REDUCTION_MEAN && row->reductions[i].reduction != REDUCTION_SUM)
+      return false;
+  return true;
+}
+
+bool row_has_maxima(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
+    if (row_of(op)->reductions[i].reduction == REDUCTION_MAX_SUM) return true;
+  return false;
+}
+
+bool row_has_values(const FusedOperator *op)
+{
+  bool found = false;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    found |= op->inputs[i].every || symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
+  return found;
+}

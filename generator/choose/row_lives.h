@@ -1,4 +1,5 @@
-/* What of a row's elements is alive at once, phase by phase: before there are passes that would say it. Pure functions. */
+/* What of a row's elements is alive at once, phase by phase, before there are passes that would say it, and what its program has. Pure
+ * functions. */
 #pragma once
 #include "generator/program/fused.h"
 
@@ -8,3 +9,13 @@ unsigned row_most_bits(const FusedOperator *op, bool lean);
 unsigned row_count_kept(const FusedOperator *op);
 /* How many inputs' elements stay so, as they were loaded. */
 unsigned row_count_loaded(const FusedOperator *op);
+
+bool row_has_moments(const FusedOperator *op);
+bool row_has_maxima(const FusedOperator *op);
+/* Operands that lie along the columns, such as a norm's scale. */
+unsigned row_count_operands(const FusedOperator *op);
+/* Every reduction and what follows them start from elements of one tensor as they were loaded: a sum of squares leaves nothing of f32,
+ * and half of what others need beside an operand. */
+bool row_keeps_loaded(const FusedOperator *op);
+/* Something is read or written of each row beside its elements. */
+bool row_has_values(const FusedOperator *op);

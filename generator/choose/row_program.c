@@ -411,53 +411,9 @@ static bool is_measured(const Problem *problem)
   return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;
 }
 
-static bool has_moments(const FusedOperator *op)
-{
-  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
-    if (row_of(op)->reductions[i].reduction == REDUCTION_MOMENTS) return true;
-  return false;
-}
-
 static bool is_narrow(const FusedOperator *op)
 {
   return widest_bytes(op) * CHAR_BIT < WORD_BITS;
-}
-
-/* Operands that lie along the columns, such as a norm's scale. */
-static unsigned count_operands(const FusedOperator *op)
-{
-  unsigned operands = 0;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    operands += symbolic_equals(op->inputs[i].strides[0], 0);
-  return operands;
-}
-
-/* Every reduction and what follows them start from elements of one tensor as they were loaded: a sum of squares leaves nothing of f32,
- * and half of what others need beside an operand. */
-static bool keeps_loaded(const FusedOperator *op)
-{
-  const FusedRow *row = row_of(op);
-  if (op->n_inputs != count_operands(op) + 1 || row_count_kept(op)) return false;
-  for (unsigned i = 0; i < row->n_reductions; i++)
-    if (row->reductions[i].reduction != REDUCTION_MEAN && row->reductions[i].reduction != REDUCTION_SUM)
-      return false;
-  return true;
-}
-
-static bool has_maxima(const FusedOperator *op)
-{
-  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
-    if (row_of(op)->reductions[i].reduction == REDUCTION_MAX_SUM) return true;
-  return false;
-}
-
-/* Something is read or written of each row beside its elements. */
-static bool has_values(const FusedOperator *op)
-{
-  bool found = false;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    found |= op->inputs[i].every || symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
-  return found;
 }
 
 /* Registers of a thread that has so many elements of so wide rows. What is chosen at a row's end beside exponentials, and what there is of
@@ -468,24 +424,24 @@ static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigne
   const CostModel *model = problem->gpu->model;
   int64_t known;
   bool open = !symbolic_is_constant(row_of(op)->columns, &known);
-  bool light = fit->again || (!open && is_narrow(op) && keeps_loaded(op)); /* open rows were not timed */
+  bool light = fit->again || (!open && is_narrow(op) && row_keeps_loaded(op)); /* open rows were not timed */
   unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
-  bool ragged = !open && known != fit->cols && has_maxima(op);
-  return kept + model->row_own + count_operands(op) * (light ? model->row_light : model->row_operand) +
-         (ragged + has_values(op)) * model->row_operand + (aligned ? 0 : model->row_apart) +
+  bool ragged = !open && known != fit->cols && row_has_maxima(op);
+  return kept + model->row_own + row_count_operands(op) * (light ? model->row_light : model->row_operand) +
+         (ragged + row_has_values(op)) * model->row_operand + (aligned ? 0 : model->row_apart) +
          (open ? model->row_open : 0);
 }
 
 /* Rows of 16 bits without moments beside an operand want fewer elements a thread. */
 static bool is_crowded(const FusedOperator *op, const CostModel *model, unsigned elements)
 {
-  return elements > model->row_few && is_narrow(op) && !has_moments(op) && count_operands(op);
+  return elements > model->row_few && is_narrow(op) && !row_has_moments(op) && row_count_operands(op);
 }
 
 /* Do blocks wait for scale and bias, from L2, behind two exchanges? */
 static bool waits(const FusedOperator *op)
 {
-  return has_moments(op) && is_narrow(op);
+  return row_has_moments(op) && is_narrow(op);
 }
 
 /* Bytes of rows that an SM shall have under way: more where blocks wait for those of other SMs. */
@@ -535,9 +491,9 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
     fit->blocks--; /* which have more registers to load scale and bias ahead */
   uint64_t bytes = fit->blocks * part_bytes(problem, fit);
   /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
-  if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || (count_operands(op) && !waits(op))))
+  if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || (row_count_operands(op) && !waits(op))))
     return false;
-  return fit->blocks && (!count_operands(op) || bytes <= model->row_most_flight);
+  return fit->blocks && (!row_count_operands(op) || bytes <= model->row_most_flight);
 }
 
 typedef struct Asked {
@@ -605,7 +561,7 @@ static unsigned summing_blocks(const Problem *problem, const RowTile *fit, bool 
            kept = MAX(SUMMING_KEPT, row_count_kept(op)) + row_of(op)->n_sums;
   unsigned loaded = (unsigned)(row_bytes(op, fit->cols) / fit->threads) * CHAR_BIT / WORD_BITS;
   unsigned registers = elements * kept + loaded + model->row_registers +
-                       count_operands(op) * model->row_operand + (aligned ? 0 : model->row_apart);
+                       row_count_operands(op) * model->row_operand + (aligned ? 0 : model->row_apart);
   unsigned blocks = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
   while (blocks > 1 && entry_registers(problem->gpu, fit->threads, blocks) < registers)
     blocks--;

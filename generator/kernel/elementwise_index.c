@@ -206,21 +206,22 @@ typedef struct {
 
 static const Symbolic *axes_at_origin(const Symbolic *leaf, void *data)
 {
-  const Program *program = data;
-  return program_axes_in(program, leaf) ? symbolic_constant(program->arena, 0) : NULL;
+  const KernelBuild *build = data;
+  return program_axes_in(build->op->program, leaf) ? symbolic_constant(build->expressions, 0) : NULL;
 }
 
 /* Adds so many times the expression; false: it is no such sum, or of symbols. */
 static bool add_affine(const StepScope *scope, Affine *sum, const Symbolic *expression, int64_t times)
 {
-  const FusedOperator *op = scope->build->op;
+  KernelBuild *build = scope->build;
+  const FusedOperator *op = build->op;
   const Program *program = op->program;
   const ElementPoint *point = scope->data;
   uint32_t axes = program_axes_in(program, expression);
   int64_t factor;
   for (unsigned axis = 0; axis < program->n_axes; axis++) {
     if (!(axes >> axis & 1)) continue;
-    const Symbolic *step = program_step(program, expression, axis);
+    const Symbolic *step = program_step(program, build->expressions, expression, axis);
     int dim = elementwise_of(op)->dims[axis];
     if (!step || !symbolic_is_constant(step, &factor)) return false;
     if (point->walked[axis])
@@ -228,7 +229,7 @@ static bool add_affine(const StepScope *scope, Affine *sum, const Symbolic *expr
     else if (dim >= 0)
       sum->of_dims[dim] += factor * times;
   }
-  const Symbolic *first = symbolic_substitute(program->arena, expression, axes_at_origin, (void *)program);
+  const Symbolic *first = symbolic_substitute(build->expressions, expression, axes_at_origin, build);
   if (!symbolic_is_constant(first, &factor)) return false;
   sum->rest += factor * times;
   return true;

@@ -35,7 +35,7 @@ static const char *refuse_index(const Binding *binding, const ProgramNode *node,
   const Symbolic *first = symbolic_substitute(program->arena, index, at_origin, (void *)program);
   if (!symbolic_equals(first, 0)) return "indices begin behind the tensor's first element";
   for (unsigned axis = 0; axis < program->n_axes; axis++)
-    if (!program_step(program, index, axis)) return "indices are no sums of axes";
+    if (!program_step(program, program->arena, index, axis)) return "indices are no sums of axes";
   return NULL;
 }
 
@@ -305,7 +305,8 @@ static const Symbolic *stride_of_parts(const Program *program, const ProgramNode
   for (unsigned d = 0; d < node->access.tensor->rank; d++) {
     const Symbolic *index = node->access.at[d].of_axes;
     if (!(program_axes_in(program, index) >> axis & 1)) continue;
-    const Symbolic *step = program_step(program, index->kind == SYMBOLIC_DIV ? index->a : index, axis);
+    const Symbolic *step =
+        program_step(program, program->arena, index->kind == SYMBOLIC_DIV ? index->a : index, axis);
     return symbolic_mul(program->arena, step, node->access.tensor->strides[d]);
   }
   return symbolic_constant(program->arena, 0);
@@ -335,7 +336,7 @@ static const Symbolic *plain_stride(const Binding *binding, const ProgramAccess 
   if (symbolic_equals(program->axes[axis].extent, 1)) return sum;
   for (unsigned d = 0; d < access->tensor->rank; d++) {
     if (!bind_is_plain(binding, access, d)) continue;
-    const Symbolic *step = program_step(program, access->at[d].of_axes, axis);
+    const Symbolic *step = program_step(program, program->arena, access->at[d].of_axes, axis);
     sum = symbolic_add(arena, sum, symbolic_mul(arena, step, access->tensor->strides[d]));
   }
   return sum;

@@ -79,7 +79,7 @@ static const char *with_access(Description *at, unsigned i)
     uint32_t axes = program_axes_in(program, node->access.at[d].of_axes);
     if (operand && __builtin_popcount(axes) > 1) return "an operand whose index is a sum of axes";
     for (unsigned axis = 0; axis < program->n_axes; axis++)
-      if (!program_step(program, node->access.at[d].of_axes, axis))
+      if (!program_step(program, program->arena, node->access.at[d].of_axes, axis))
         return operand ? "an operand at divided indices"
                : read  ? "an input at divided indices"
                        : "a result at divided indices";

@@ -459,7 +459,7 @@ static bool keep_index(Attention *at, const Symbolic *value, unsigned place)
   const Symbolic **steps[] = {&index->row, &index->key};
   for (unsigned i = 0; i < G_N_ELEMENTS(axes); i++) {
     const ProgramAxis *axis = &program->axes[axes[i]];
-    *steps[i] = program_step(program, value, (unsigned)axes[i]);
+    *steps[i] = program_step(program, program->arena, value, (unsigned)axes[i]);
     if (!*steps[i]) return bind_refuse(at->binding, "its scores depend on where they are");
     value = symbolic_sub(arena, value, symbolic_mul(arena, *steps[i], axis->symbol));
     if (symbolic_equals(axis->extent, 1)) *steps[i] = symbolic_constant(arena, 0); /* and it is at 0 */

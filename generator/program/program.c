@@ -93,22 +93,21 @@ uint32_t program_axes_in(const Program *program, const Symbolic *expression)
   return mentions.axes;
 }
 
-const Symbolic *program_step(const Program *program, const Symbolic *expression, unsigned axis)
+const Symbolic *program_step(const Program *program, Arena *arena, const Symbolic *expression, unsigned axis)
 {
-  Arena *arena = program->arena;
   if (!(program_axes_in(program, expression) >> axis & 1)) return symbolic_constant(arena, 0);
   if (expression->kind == SYMBOLIC_SYMBOL) return symbolic_constant(arena, 1);
   const Symbolic *a, *b;
   switch ((unsigned)expression->kind) {
   case SYMBOLIC_ADD:
-    a = program_step(program, expression->a, axis);
-    b = program_step(program, expression->b, axis);
+    a = program_step(program, arena, expression->a, axis);
+    b = program_step(program, arena, expression->b, axis);
     return a && b ? symbolic_binary(arena, expression->kind, a, b) : NULL;
   case SYMBOLIC_MUL: {
     bool left = program_axes_in(program, expression->a) >> axis & 1;
     bool right = program_axes_in(program, expression->b) >> axis & 1;
     if (left && right) return NULL;
-    a = program_step(program, left ? expression->a : expression->b, axis);
+    a = program_step(program, arena, left ? expression->a : expression->b, axis);
     return a ? symbolic_mul(arena, a, left ? expression->b : expression->a) : NULL;
   }
   default: return NULL;
@@ -119,7 +118,7 @@ const Symbolic *program_stride(const Program *program, const ProgramAccess *acce
 {
   const Symbolic *sum = symbolic_constant(program->arena, 0);
   for (unsigned d = 0; d < access->tensor->rank; d++) {
-    const Symbolic *step = program_step(program, access->at[d].of_axes, axis);
+    const Symbolic *step = program_step(program, program->arena, access->at[d].of_axes, axis);
     if (!step) return NULL;
     if (symbolic_equals(step, 0)) continue;
     sum = symbolic_add(program->arena, sum, symbolic_mul(program->arena, step, access->tensor->strides[d]));

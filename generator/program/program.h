@@ -155,8 +155,9 @@ const Symbolic *program_place_along(const Program *program, uint32_t axes);
 /* Axes that an expression mentions. */
 uint32_t program_axes_in(const Program *program, const Symbolic *expression);
 /* What an expression grows by from one index of an axis to the next, if that is the same everywhere: for
- * h*4 + 1 along h the constant 4. NULL: it is not (h / 4), or has no form. */
-const Symbolic *program_step(const Program *program, const Symbolic *expression, unsigned axis);
+ * h*4 + 1 along h the constant 4. NULL: it is not (h / 4), or has no form. It is made in the arena: the program's own while the program is
+ * made, and the kernel's while kernels are, since an operator's kernels are made side by side. */
+const Symbolic *program_step(const Program *program, Arena *arena, const Symbolic *expression, unsigned axis);
 /* Elements of the tensor between neighbours along an axis; NULL as above. */
 const Symbolic *program_stride(const Program *program, const ProgramAccess *access, unsigned axis);
 /* An axis divided by a number. */

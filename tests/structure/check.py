@@ -340,6 +340,19 @@ def check_bytes(files):
 MODEL_ROW = re.compile(r"^MODEL\(\w+, (\w+),")
 
 
+SHARED_ARENA = re.compile(r"\bprogram->arena\b")
+
+
+def check_arenas(files):
+    """An operator's kernels are written side by side: what they allocate comes from the arena of each, not from the program that they share."""
+    for name in files:
+        if not name.startswith("generator/kernel/") or not is_c(name):
+            continue
+        for number, line in enumerate(lines(name), 1):
+            if SHARED_ARENA.search(line):
+                yield name, number, "allocates in the arena of a program that several threads read: take the kernel's"
+
+
 def check_model(files):
     """Each constant of the cost model is asked for, by C (model->NAME) or by what a template tries (model.NAME)."""
     asked = set()

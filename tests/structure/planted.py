@@ -92,6 +92,13 @@ MODEL = {
 }
 MODEL_WANTED = [("adl/model.def", 3, "nobody asks for unused")]
 
+ARENAS = {
+    "generator/kernel/planted.c": "int f(Program *program) { return arena(program->arena); }\nint g(const FusedOperator *op) { return arena(op->program->arena); }\n"
+                                  "int h(KernelBuild *build) { return arena(build->expressions); }\n",
+    "generator/program/made.c": "int f(Program *program) { return arena(program->arena); }\n",
+}
+ARENAS_WANTED = [("generator/kernel/planted.c", 1, "allocates"), ("generator/kernel/planted.c", 2, "allocates")]
+
 
 def check(name, files, faults):
     with tempfile.TemporaryDirectory() as folder:
@@ -113,3 +120,4 @@ check("bytes", BYTES, BYTES_WANTED)
 check("families", FAMILIES, FAMILIES_WANTED)
 check("synchronisation", SYNCHRONISATION, SYNCHRONISATION_WANTED)
 check("model", MODEL, MODEL_WANTED)
+check("arenas", ARENAS, ARENAS_WANTED)

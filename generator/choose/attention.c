@@ -506,13 +506,17 @@ static bool require_bounded(const Problem *problem, Choice *choice)
 }
 
 /* All rows are one tile, and each block has a place in the workspace, also where --set wants smaller tiles or fewer places
- * than the conditions above speak of. */
-static bool require_room(const Problem *problem, Choice *choice, Range range)
+ * than the conditions above speak of. A new row is stored by the one block that has read the cache's last tile. */
+static bool require_room(const Problem *problem, Choice *choice, Range range, const char **why)
 {
   const FusedAttention *attention = attention_of(problem->op);
   int64_t rows = choice_int(choice, "rows", ATTENTION_FEW_ROWS),
           places = choice_int(choice, "places", 0) / choice_int(choice, "columns", 1);
   if (!is_one_tile(problem, range)) return true;
+  if (attention->joined.taken && choice_int(choice, "columns", 1) > 1) {
+    *why = "blocks that share a head's columns read the keys that a new row goes to";
+    return false;
+  }
   if (rows < ATTENTION_FEW_ROWS && !choose_require_at_most(problem, choice, attention->rows, rows))
     return false;
   if (range != RANGE_PARTS || places >= problem->gpu->sm_count / 2) return true;
@@ -553,7 +557,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
   g_autofree int64_t *values = fact_values(problem, range);
   AttentionTrial trial = {problem, choice, range, set_tile, why, false};
   if (!attention_pick(&trial, template_of(problem, range), values)) return false;
-  if (!require_room(problem, choice, range)) return false;
+  if (!require_room(problem, choice, range, why)) return false;
   chooser->n++;
   return all;
 }

@@ -79,13 +79,20 @@ static GraphTensor *shown_otherwise(Fuser *fuser, const GraphNode *node, GraphTe
   return view;
 }
 
+/* Does its kernel store results wherever their strides say? Others write numbers one behind the other. */
+static bool stores_parts(const GraphNode *node)
+{
+  return node && (node->op->id == ONNX_VarlenAttention || node->op->id == ONNX_AttentionGradPart);
+}
+
 /* The operator that is a kernel of its own, gives the input, and gives it to nobody else, then gives the part. */
 static bool give_part(Fuser *fuser, const GraphTensor *input, GraphTensor *part)
 {
-  bool own = !input->is_output && !input->memory && !input->whole && only_reader(fuser, input);
+  bool own = stores_parts(input->producer) && !input->is_output && !input->memory && !input->whole &&
+             only_reader(fuser, input);
   for (unsigned i = 0; own && i < fuser->live->len; i++) {
     GraphNode *node = fuser->live->pdata[i];
-    if (node->op->class_ != OPERATOR_SEQUENCES) continue;
+    if (!stores_parts(node)) continue;
     for (unsigned j = 0; j < node->n_outputs; j++)
       if (node->outputs[j] == input) {
         fuser_note(fuser, "`%s` of %s is written to its part", input->name, node->op->name);

@@ -29,6 +29,10 @@ static IrExpr *at_row(StepScope *scope, const IrValue *tensor, IrExpr *row)
   IrModule *module = scope->build->module;
   IrExpr *at[ATTENTION_RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD], row,
                                 ir_int(module, 0)};
+  for (unsigned d = 0; d < ATTENTION_ROW; d++) { /* what batches or heads share has one of them */
+    int64_t stride;
+    if (ir_expr_is_int(tensor->type.strides[d], &stride) && !stride) at[d] = ir_int(module, 0);
+  }
   return ir_index_array(module, ir_value(module, (IrValue *)tensor), ATTENTION_RANK, at);
 }
 

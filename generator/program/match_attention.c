@@ -757,7 +757,8 @@ static bool settle(Attention *at)
   bound->depth = program->axes[at->depth].extent;
   bool known = symbolic_is_constant(bound->depth, NULL) && symbolic_is_constant(bound->width, NULL);
   if (!known) return bind_refuse(at->binding, "the size of its heads is not known");
-  return bind_settle_joined(at->binding, &at->joined, bound);
+  const unsigned elements[] = {(unsigned)at->depth, (unsigned)at->column};
+  return bind_settle_joined(at->binding, &at->joined, elements, bound);
 }
 
 static bool bind(Binding *binding)

@@ -70,7 +70,19 @@ static unsigned find_outputs(const Binding *binding, const BoundJoined *joined, 
   return found;
 }
 
-bool bind_settle_joined(Binding *binding, const BoundJoined *joined, FusedAttention *attention)
+/* Blocks of several batches or heads would read a row of the cache that one of them stores at the same time. */
+static bool is_shared(const FusedAttention *attention)
+{
+  const AttentionOperand *const caches[] = {&attention->key_matrix, &attention->values};
+  const Symbolic *const dims[] = {attention->batches, attention->heads};
+  for (unsigned i = 0; i < G_N_ELEMENTS(caches); i++)
+    for (unsigned d = 0; d < G_N_ELEMENTS(dims); d++)
+      if (symbolic_equals(caches[i]->strides[d], 0) && !symbolic_equals(dims[d], 1)) return true;
+  return !symbolic_equals(attention->group, 1);
+}
+
+bool bind_settle_joined(Binding *binding, const BoundJoined *joined, const unsigned *elements,
+                        FusedAttention *attention)
 {
   const Program *program = binding->program;
   AttentionJoined *bound = &attention->joined;
@@ -83,11 +95,13 @@ bool bind_settle_joined(Binding *binding, const BoundJoined *joined, FusedAttent
     return bind_refuse(binding, "its scores or caches are more than products of 16 bits");
   int64_t width = 0; /* of wider values several blocks have the columns */
   bool narrow = symbolic_is_constant(attention->width, &width) && width <= ATTENTION_MOST_WIDTH;
-  if (!symbolic_equals(attention->group, 1) || attention->sequences.packed || attention->pages.rows ||
-      !narrow)
+  if (is_shared(attention) || attention->sequences.packed || attention->pages.rows || !narrow)
     return bind_refuse(binding, "several tiles read the keys that a new row stands behind");
   if (!find_bound(binding, joined, attention))
     return bind_refuse(binding, "its masks do not end with the new row");
+  for (unsigned i = 0; i < joined->n; i++) /* they are loaded as rows, whatever view of memory they are */
+    if (!bind_lies_beside(program, joined->of[i].row, elements[i]))
+      return bind_refuse(binding, "elements of its new rows do not lie side by side");
   bound->taken = true;
   bound->place = binding->places[joined->of[0].place];
   for (unsigned i = 0; i < joined->n; i++)

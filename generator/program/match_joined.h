@@ -13,5 +13,6 @@ typedef struct BoundJoined {
 int bind_joined(Binding *binding, const ProgramNode *dot, BoundJoined *joined);
 /* Does the node store one of the rows at the place that it has as a key? */
 bool bind_writes_joined(const Binding *binding, const BoundJoined *joined, unsigned node);
-/* Once bounds and dims are known. false: the templates cannot take the rows so. */
-bool bind_settle_joined(Binding *binding, const BoundJoined *joined, FusedAttention *attention);
+/* Once bounds and dims are known; elements: the axes along a row of keys and of values. false: the templates cannot take the rows so. */
+bool bind_settle_joined(Binding *binding, const BoundJoined *joined, const unsigned *elements,
+                        FusedAttention *attention);

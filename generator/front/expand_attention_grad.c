@@ -237,8 +237,8 @@ static void give_parts(Gradient *at)
 
 /* ---- kernels of their own ---- */
 
-#define MOST_SIZE    256 /* elements of a head whose sums a warpgroup's registers hold */
-#define MOST_COLUMNS 256 /* of the sums of keys and values together */
+#define MOST_SIZE   256 /* elements of a head whose sums a warpgroup's registers hold */
+#define MOST_SHARED 128 /* where those of keys and values are held, each as many as the wider one has */
 
 /* Is there a kernel for each part? *both: gradients of keys and values come out of one. */
 static bool has_kernels(const Gradient *at, bool *both)
@@ -247,7 +247,7 @@ static bool has_kernels(const Gradient *at, bool *both)
   const GraphTensor *mask = expand_input(at->x, MASK);
   bool known = symbolic_is_constant(at->depth, &depth) && symbolic_is_constant(at->width, &width);
   if (!known || (at->type != NUMBER_F16 && at->type != NUMBER_BF16)) return false;
-  *both = depth + width <= MOST_COLUMNS;
+  *both = MAX(depth, width) <= MOST_SHARED;
   bool taken = !mask || mask->type == NUMBER_BOOL || mask->type == NUMBER_F32 || mask->type == at->type;
   return taken && depth > 0 && depth <= MOST_SIZE && depth % 8 == 0 && width > 0 && width <= MOST_SIZE &&
          width % 8 == 0;

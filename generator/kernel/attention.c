@@ -237,10 +237,11 @@ static IrExpr *place_index(StepScope *scope, unsigned value)
     if (symbolic_equals(steps[d], 0)) continue;
     int64_t own[2] = {d ? 1 : place->rows, d ? place->columns : 1};
     IrExpr *number = d ? NULL : grouped_numbers(scope, element);
-    if (!number) {
-      IrExpr *first = as_tile(scope, place->at[d ? ATTENTION_KEY : ATTENTION_ROW], element);
-      number =
-          attention_emit(scope, OP_ADD, element, own[0], own[1], attention_counted(scope, d, element), first);
+    if (!number) { /* whole: passes that divide tiles add where a part begins to what counts */
+      IrExpr *first = as_tile(scope, place->at[d ? ATTENTION_KEY : ATTENTION_ROW], NUMBER_S32);
+      number = attention_numbers(scope, d, first);
+      if (element != NUMBER_S32)
+        number = attention_emit(scope, OP_CAST, element, own[0], own[1], number, NULL);
     }
     if (!symbolic_equals(steps[d], 1)) {
       IrExpr *step = as_tile(scope, kernel_dim(build, steps[d], "STEP", NUMBER_S32), element);

@@ -90,6 +90,14 @@ check({"kind": "bf16", "sizes": (1, 2, 1, 40, 70, 16, 16), "attributes": {"left_
 hidden = [-math.inf if i % 7 == 3 or (i + j) % 5 == 0 else 0.25 * ((i * j) % 3) for i in range(33) for j in range(20)]
 check({"kind": "f16", "sizes": (1, 2, 1, 33, 20, 16, 16), "mask": ([33, 20], hidden)})  # rows 3, 10 .. see nothing
 
+# Values wider than keys and narrower: kernels of each gradient, of which that of values does not read V.
+wide = [("h100", (64, 200)), ("h100", (192, 64)), ("h100", (8, 256)), ("a100", (64, 192)), ("a100", (160, 64))]
+lines = [{"label": f"{gpu} {widths}", "gpu": gpu, "graph": graph_of({"kind": "bf16", "sizes": (1, 1, 1, 24, 16, *widths), "attributes": {"is_causal": 1}})}
+         for gpu, widths in wide]
+alone = graph_of({"kind": "bf16", "sizes": (1, 1, 1, 24, 16, 64, 192)})
+alone["nodes"][1]["outputs"] = ["dq", "", "dv"]
+runs.run_batch(adlgen, lines + [{"label": "no dK", "gpu": "h100", "graph": {**alone, "outputs": ["dq", "dv", "y"]}}])
+
 # What changes with products is more than the workspace has room for: shares, none of which is copied.
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder)

@@ -153,5 +153,6 @@ lines = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate
          if os.environ.get("ADLGEN_TEST_FULL") or is_wrong(graph) or i % len(GPUS) == j]
 lines.append({"label": "heads as rows of two warpgroups", "gpu": "h100", "set": ["rows=128", "keys=64"], "graph": varlen(
     [0, 1, 34, 37, 37], 10, 2, 72, lengths=[64, 20, 1, 33], keys=65, is_causal=1, sums=True)})
+lines.append({"label": "slopes, rows of two warpgroups", "gpu": "h100", "graph": varlen([0, 100, 200], 2, 2, 64, slopes=[2], is_causal=1)})
 run_batch(sys.argv[1], [{**line, "checkers": CLAMPED} if is_wrong(line["graph"]) else line for line in lines])
 fault_batch(sys.argv[1], [line for line in lines if is_wrong(line["graph"]) and line["gpu"] == GPUS[0]], "operand")

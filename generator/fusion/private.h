@@ -33,7 +33,8 @@ struct Fuser {
   GPtrArray *groups;
   Group **group_of;       /* by node index */
   const char **joined_by; /* by node index: the rewrite that put it into its group; NULL: it opened that */
-  GHashTable *later; /* tensor -> GPtrArray * of GraphNode * in `live` that read it, while nodes are visited in order; NULL: not known */
+  GHashTable *
+      later; /* tensor -> GPtrArray * of GraphNode * in `live` that read it, while nodes are visited in order; NULL: not known */
   GPtrArray **readers;   /* by tensor index: nodes that read it or a view of it, once each; NULL: not known */
   GraphNode **producers; /* by tensor index */
   bool *inside, *tainted; /* by node index: of close_branches, all false between closures */

@@ -47,7 +47,7 @@ typedef struct {
   unsigned slots;    /* parts of a store that there is room for */
   unsigned claims;   /* of the first part: slots of all of a tile's, where there is room for them; else 0 */
   unsigned stores;   /* of the tile, which has rows or columns in each; 0: not of one tensor alone */
-  bool first;        /* of these */
+  bool first;        /* of these: no part of the tensor was staged before */
   bool across;       /* the tensors are contiguous along the tile's rows */
   bool kept;         /* the epilogue is in parts already: values are cut, not computed anew */
   GHashTable *parts; /* IrValue* -> IrExpr* of its part at hand */
@@ -604,7 +604,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
                  .across = is_across(ops[0]),
                  .kept = kept,
                  .stores = times,
-                 .first = !g_hash_table_size(stages),
+                 .first = !g_hash_table_lookup(stages, stored_tensor(ops[0])),
                  .parts = memo,
                  .ahead = ahead,
                  .originals = originals};

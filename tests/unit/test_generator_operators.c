@@ -13,7 +13,8 @@
  * add are the types, and these attributes. */
 static bool is_ours(const char *attribute)
 {
-  static const char *const ours[] = {"accumulate", "alpha", "block_shape", "dims", "masked_rows", "weights", NULL};
+  static const char *const ours[] = {"accumulate",  "alpha",   "block_shape", "dims",
+                                     "masked_rows", "weights", NULL};
   return g_strv_contains(ours, attribute);
 }
 

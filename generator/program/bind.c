@@ -394,7 +394,25 @@ const Symbolic *bind_stride(const Program *program, unsigned node, unsigned axis
   return stride_along(program, &program->nodes[node], axis, true);
 }
 
-void bind_take_space(Binding *binding, const Space *space)
+/* What is not known is taken to be a number of 32 bits. */
+bool bind_fits(Binding *binding, const Symbolic *number)
+{
+  int64_t known;
+  return !symbolic_is_constant(number, &known) || known <= SPACE_COUNTED ||
+         bind_refuse(binding, "rows, columns or batches are more than 2147418112");
+}
+
+bool bind_take_space(Binding *binding, const Space *space)
+{
+  for (unsigned d = 0; d < space->rank; d++)
+    if (!bind_fits(binding, space->dims[d])) return false;
+  for (unsigned axis = 0; axis < binding->program->n_axes; axis++)
+    if (!bind_fits(binding, binding->program->axes[axis].extent)) return false;
+  bind_take_points(binding, space);
+  return true;
+}
+
+void bind_take_points(Binding *binding, const Space *space)
 {
   FusedOperator *fused = binding->fused;
   fused->rank = space->rank;

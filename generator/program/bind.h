@@ -64,8 +64,12 @@ bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperan
 bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n);
 /* Elements of the node's tensor from one index of an axis to the next, or from block to block of it. */
 const Symbolic *bind_stride(const Program *program, unsigned node, unsigned axis);
-/* Dims and strides are those of the space from here on. */
-void bind_take_space(Binding *binding, const Space *space);
+/* Dims and strides are those of the space from here on, whose points may be more than 32 bits count. */
+void bind_take_points(Binding *binding, const Space *space);
+/* The same where each dim, each axis and what bind_fits() asks for are counted in 32 bits. false: the reason is the binding's. */
+bool bind_take_space(Binding *binding, const Space *space);
+/* false, and the reason is the binding's: the number is known, and too large to count by 32 bits. */
+bool bind_fits(Binding *binding, const Symbolic *number);
 
 /* Indices that strides do not tell, after bind_lists(); marks the axes that they mention. NULL: there are none. */
 bool bind_points(Binding *binding, Elementwise **points);

@@ -2,6 +2,7 @@
  * nothing of their own. */
 #include "generator/program/elementwise.h"
 #include "generator/program/fused_text.h"
+#include "generator/program/space.h"
 #include <string.h>
 
 /* ---- where points read ---- */
@@ -246,6 +247,20 @@ static const Symbolic **reordered(Arena *arena, const Symbolic *const *list, uns
   return order;
 }
 
+/* Tiles and where they begin are numbers of 32 bits, as points of an elementwise kernel need not be. */
+static bool counts_tiles(const FusedOperator *turned)
+{
+  int64_t tiles = 1, extent;
+  for (unsigned d = 0; d < turned->rank; d++) {
+    if (!symbolic_is_constant(turned->dims[d], &extent)) continue;
+    if (extent > SPACE_COUNTED) return false;
+    int64_t blocks = d + 2 < turned->rank ? extent : (extent + 7) / 8; /* the smallest tile is 8 x 8 */
+    if (blocks && tiles > SPACE_COUNTED / blocks) return false;
+    tiles *= blocks;
+  }
+  return true;
+}
+
 /* Outputs that are contiguous along one dimension and some input along another: with these two last, the outputs' the
  * very last. There is none with more than one dimension besides, or truth values. */
 const FusedOperator *turned_elementwise(Arena *arena, const FusedOperator *op)
@@ -263,5 +278,5 @@ const FusedOperator *turned_elementwise(Arena *arena, const FusedOperator *op)
   for (unsigned i = 0; i < op->n_outputs; i++)
     memcpy(turned->outputs[i].strides, reordered(arena, op->outputs[i].strides, op->rank, rows, columns),
            bytes);
-  return turned;
+  return counts_tiles(turned) ? turned : NULL;
 }

@@ -747,7 +747,7 @@ static bool settle(Attention *at)
       !take_operand(at, &space, &bound->key_matrix, at->k, ATTENTION_KEY, (unsigned)at->depth) ||
       !take_operand(at, &space, &bound->values, at->v, ATTENTION_KEY, (unsigned)at->column))
     return false;
-  bind_take_space(at->binding, &space);
+  if (!bind_take_space(at->binding, &space)) return false;
   dims = at->binding->fused->dims;
   bound->batches = dims[ATTENTION_BATCH];
   bound->heads = dims[ATTENTION_HEAD];
@@ -755,6 +755,7 @@ static bool settle(Attention *at)
   bound->keys = dims[ATTENTION_KEY];
   bound->width = dims[ATTENTION_COLUMN];
   bound->depth = program->axes[at->depth].extent;
+  if (!bind_fits(at->binding, symbolic_mul(program->arena, bound->batches, bound->heads))) return false;
   bool known = symbolic_is_constant(bound->depth, NULL) && symbolic_is_constant(bound->width, NULL);
   if (!known) return bind_refuse(at->binding, "the size of its heads is not known");
   const unsigned elements[] = {(unsigned)at->depth, (unsigned)at->column};

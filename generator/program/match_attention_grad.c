@@ -402,7 +402,7 @@ static bool settle(Match *at)
   const int axes[GRAD_DIMS] = {at->batch, at->head, at->group, at->row, at->key, at->of_depth, at->of_width};
   Space space;
   if (!bind_space(at->binding, &space, axes, GRAD_DIMS)) return false;
-  bind_take_space(at->binding, &space);
+  if (!bind_take_space(at->binding, &space)) return false;
   const Symbolic *const *dims = (const Symbolic *const *)at->binding->fused->dims;
   bound->queries = input_of(at, at->q), bound->key_matrix = input_of(at, at->k);
   bound->values = input_of(at, at->v), bound->grad = input_of(at, at->grad);
@@ -416,6 +416,10 @@ static bool settle(Match *at)
     bound->depth = program->axes[at->depth].extent;
     bound->width = program->axes[at->v >= 0 ? at->width : at->of_width].extent;
   }
+  const Symbolic *rows = dims[GRAD_BATCH];
+  for (unsigned d = GRAD_BATCH + 1; d <= GRAD_ROW; d++)
+    rows = symbolic_mul(program->arena, rows, dims[d]);
+  if (!bind_fits(at->binding, rows)) return false;
   if (!symbolic_is_constant(bound->depth, NULL) || !symbolic_is_constant(bound->width, NULL))
     return bind_refuse(at->binding, "the size of its heads is not known");
   if (bound->of_changes) return lie_beside(at, at->k, at->of_depth) && lie_beside(at, at->changes, at->row);

@@ -41,7 +41,7 @@ static bool bind(Binding *binding)
   if (!bind_space(binding, &space, axes, program->n_axes)) return false;
   walk_along_memory(binding->fused, &space);
   if (!space_merge(program->arena, &space, 0, space.rank)) space_insert(program->arena, &space, 0);
-  bind_take_space(binding, &space);
+  bind_take_points(binding, &space);
   bind_point_dims(binding, &space, points);
   return true;
 }

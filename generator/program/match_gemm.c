@@ -588,6 +588,22 @@ static const char *refuse_depths(const Product *at)
                                                   : NULL;
 }
 
+/* As many tiles as there may be: 16 x 16 of a result, of a vector each element. Rows and columns that are not known are one. */
+static bool fits_grid(Binding *binding, const Space *space)
+{
+  Arena *arena = binding->program->arena;
+  const Symbolic *m = space->dims[space->rank - 2], *n = space->dims[space->rank - 1];
+  int64_t rows = 1, columns = 1;
+  symbolic_is_constant(m, &rows);
+  symbolic_is_constant(n, &columns);
+  bool vector = MIN(rows, columns) <= 16;
+  int64_t most = vector ? MAX(rows, columns) : (rows + 15) / 16 * ((columns + 15) / 16);
+  const Symbolic *tiles = symbolic_constant(arena, most);
+  for (unsigned d = 0; d + 2 < space->rank; d++)
+    tiles = symbolic_mul(arena, tiles, space->dims[d]);
+  return bind_fits(binding, tiles);
+}
+
 static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
@@ -626,8 +642,7 @@ static bool bind(Binding *binding)
   }
   if (!settle(&at, &space) || !settle_lead(&at, &space)) return false;
   if (at.groups.kind) bind_groups_take(binding, &at.groups, &space, gemm);
-  bind_take_space(binding, &space);
-  return true;
+  return fits_grid(binding, &space) && bind_take_space(binding, &space);
 }
 
 FamilyMatch match_gemm(const Program *program, FusedOperator *fused, const char **why)

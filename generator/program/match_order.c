@@ -1,6 +1,7 @@
 /* Keys in order: a counting sort, or what of it parts of the keys have to themselves. */
 #include "generator/program/fused_text.h"
 #include "generator/program/order.h"
+#include "generator/program/space.h"
 
 typedef struct {
   const Program *program;
@@ -139,6 +140,19 @@ static bool bind_counted(Match *at, const ProgramNode *node)
   return node->reduction == REDUCTION_PLACES ? bind_places(at, node) : bind_tallies(at, node);
 }
 
+/* Elements, those of whole parts and rows are counted in 32 bits. */
+static bool counts_elements(Match *at)
+{
+  const FusedOrder *bound = at->bound;
+  int64_t elements = 0, parts = 1, rows = 0;
+  symbolic_is_constant(bound->elements, &elements);
+  symbolic_is_constant(bound->parts, &parts);
+  symbolic_is_constant(bound->rows, &rows);
+  if (elements <= SPACE_COUNTED && parts <= SPACE_COUNTED / MAX(bound->part, 1) && rows <= SPACE_COUNTED)
+    return true;
+  return refuse(at, "keys, those of whole parts or rows are more than 2147418112");
+}
+
 FamilyMatch match_order(const Program *program, FusedOperator *fused, const char **why)
 {
   static const ProgramReduction counted[] = {REDUCTION_TALLY, REDUCTION_TALLY_MAGNITUDES, REDUCTION_PLACES,
@@ -152,7 +166,7 @@ FamilyMatch match_order(const Program *program, FusedOperator *fused, const char
   Match at = {.program = program, .fused = fused, .bound = bound};
   fused->binding = bound;
   fused->anchor = node->source;
-  if (fused->anchor && bind_counted(&at, node)) return MATCH_TAKEN;
+  if (fused->anchor && bind_counted(&at, node) && counts_elements(&at)) return MATCH_TAKEN;
   *why = at.why ? at.why : "it is no counting sort of keys";
   return MATCH_NEARLY;
 }

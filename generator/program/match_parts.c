@@ -82,8 +82,7 @@ static bool settle(Parts *at)
   space.strides[1][output] = at->write->access.tensor->strides[at->along];
   at->bound->rows = space.dims[0];
   at->bound->columns = space.dims[1];
-  bind_take_space(at->binding, &space);
-  return true;
+  return bind_take_space(at->binding, &space);
 }
 
 static bool bind(Binding *binding)

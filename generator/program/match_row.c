@@ -284,14 +284,9 @@ static bool settle(RowProgram *rows)
   if (!n_rows) space_insert(program->arena, &space, 0);
   row->columns = space.dims[space.rank - 1];
   row->rows = space.dims[0];
-  int64_t columns = 0;
-  if (symbolic_is_constant(row->columns, &columns) && columns > SYMBOLIC_DIMENSION_MAX) {
-    rows->binding->why = "its rows have more than 2147483647 elements";
-    return false;
-  }
   for (unsigned d = 1; d + 1 < space.rank; d++)
     row->rows = symbolic_mul(program->arena, row->rows, space.dims[d]);
-  bind_take_space(rows->binding, &space);
+  if (!bind_fits(rows->binding, row->rows) || !bind_take_space(rows->binding, &space)) return false;
   bind_point_dims(rows->binding, &space, points);
   if (rows->group) settle_groups(rows, grouped);
   return true;

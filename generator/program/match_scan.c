@@ -22,8 +22,7 @@ static bool settle(Binding *binding, const ProgramNode *scan, FusedScan *bound)
   if (space.rank < 2) space_insert(program->arena, &space, 0);
   bound->rows = space.dims[0];
   bound->columns = space.dims[1];
-  bind_take_space(binding, &space);
-  return true;
+  return bind_take_space(binding, &space);
 }
 
 /* What is computed of an element in front of the scan is gone behind it. */

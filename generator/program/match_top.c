@@ -23,8 +23,7 @@ static bool settle(Binding *binding, unsigned along, FusedTop *bound)
   if (space.rank < 2) space_insert(program->arena, &space, 0);
   bound->rows = space.dims[0];
   bound->columns = space.dims[1];
-  bind_take_space(binding, &space);
-  return true;
+  return bind_take_space(binding, &space);
 }
 
 /* What is stored are a row's first elements, as many in all results. */

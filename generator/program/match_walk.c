@@ -149,12 +149,12 @@ static bool bind(Binding *binding)
   Space space;
   if (!bind_space(binding, &space, axes, n)) return false;
   if (!space_merge(program->arena, &space, 0, space.rank)) space_insert(program->arena, &space, 0);
-  bind_take_space(binding, &space);
+  if (!bind_take_space(binding, &space)) return false;
   bind_point_dims(binding, &space, points);
   if (!stands_better(binding->fused)) return true;
   points->upright = true;
   exchange_last(&space);
-  bind_take_space(binding, &space);
+  bind_take_points(binding, &space);
   bind_point_dims(binding, &space, points);
   return true;
 }

@@ -2,6 +2,9 @@
 #pragma once
 #include "generator/front/graph.h"
 
+/* Rows, columns and blocks that numbers of 32 bits count, though loops and tiles reach beyond the last by less than 2^16. */
+#define SPACE_COUNTED (SYMBOLIC_DIMENSION_MAX + 1 - 65536)
+
 #define SPACE_MAX_RANK (GRAPH_MAX_RANK + 1)
 
 typedef struct Space {

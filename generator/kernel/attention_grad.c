@@ -290,17 +290,22 @@ static void write_changes(KernelBuild *build)
   scope_close(&scope, NULL);
 }
 
-/* dQ of what changes with products. */
-static bool write_of_changes(KernelBuild *build)
+static void bind_dims(KernelBuild *build, const FusedAttentionGrad *grad)
 {
-  const FusedAttentionGrad *grad = attention_grad_of(build->op);
-  enum { CHANGES, KEYS_OF };
   kernel_bind_dim(build, "B", grad->batches);
   kernel_bind_dim(build, "H", grad->heads);
   kernel_bind_dim(build, "G", grad->group);
   kernel_bind_dim(build, "M", grad->rows);
   kernel_bind_dim(build, "N", grad->keys);
   kernel_bind_dim(build, "DIAGONAL", grad->diagonal);
+}
+
+/* dQ of what changes with products. */
+static bool write_of_changes(KernelBuild *build)
+{
+  const FusedAttentionGrad *grad = attention_grad_of(build->op);
+  enum { CHANGES, KEYS_OF };
+  bind_dims(build, grad);
   describe_along(build, CHANGES, grad->changes,
                  1u << GRAD_BATCH | 1u << GRAD_HEAD | 1u << GRAD_GROUP | 1u << GRAD_KEY);
   describe_along(build, KEYS_OF, grad->key_matrix, 1u << GRAD_BATCH | 1u << GRAD_HEAD | 1u << GRAD_KEY);
@@ -315,12 +320,7 @@ bool kernel_write_attention_grad(KernelBuild *build)
   const FusedAttentionGrad *grad = attention_grad_of(build->op);
   if (grad->of_changes) return write_of_changes(build);
   const Symbolic *lowest = attention_grad_lowest(grad);
-  kernel_bind_dim(build, "B", grad->batches);
-  kernel_bind_dim(build, "H", grad->heads);
-  kernel_bind_dim(build, "G", grad->group);
-  kernel_bind_dim(build, "M", grad->rows);
-  kernel_bind_dim(build, "N", grad->keys);
-  kernel_bind_dim(build, "DIAGONAL", grad->diagonal);
+  bind_dims(build, grad);
   kernel_bind_dim(build, "LOWEST", lowest ? lowest : symbolic_constant(build->expressions, 0));
   describe_operand(build, GRAD, grad->grad, grad->grad);
   describe_operand(build, QUERIES, grad->queries, grad->queries);

@@ -387,6 +387,17 @@ def eight_of(graph):
     return (names, found[0]["attributes"]) if eight else None
 
 
+def varlen_of(graph):
+    """The node of a graph that is one VarlenAttention of 16 bits without scales and slopes, and its most rows of a sequence; None: it is something else."""
+    node = graph["nodes"][0]
+    if len(graph["nodes"]) != 1 or node["op"] != "VarlenAttention":
+        return None
+    ends = graph["tensors"][node["inputs"][3]].get("data")
+    if not ends or any(node["inputs"][7:]) or graph["tensors"][node["inputs"][1]]["type"] not in ("bf16", "f16"):
+        raise Unsupported("only 16-bit keys and values without slopes, and ends that are known")
+    return node, int(max(past - first for first, past in zip(ends, ends[1:])))
+
+
 def gradient_of(graph):
     """Names of operands and results of a graph that is one AttentionGrad, in whatever shares of heads or batches; None: it is something else."""
     makers = {name: entry for entry in graph["nodes"] for name in entry["outputs"]}

@@ -2,7 +2,7 @@
 """Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile; autotune: max-autotune), the libraries of its attention and of its gradients (FlashAttention-2, cuDNN), FlashAttention-3, FlashMLA, products of 8-bit floats with scales, DeepGEMM, QuACK and Liger, in one process.
 
   ninja -C build cli/adlgen-program.so
-  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,flashmla,gradients,scaled,deepgemm,quack,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+  scripts/peers/graphs.py [--peers eager,inductor,autotune,attention,flash3,varlen3,flashmla,gradients,scaled,deepgemm,quack,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
 
 Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
 case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
@@ -155,6 +155,12 @@ def only_attention(graph):
     import graph_in_torch
     if not any(node["op"] == "attention" for node in graph_in_torch.graph_of_attention(graph)["nodes"]):
         raise graph_in_torch.Unsupported("only attention")
+
+
+def only_lengths(graph):
+    import graph_in_torch
+    if not graph_in_torch.varlen_of(graph):
+        raise graph_in_torch.Unsupported("only one VarlenAttention")
 
 
 def by_backend(name):
@@ -322,6 +328,35 @@ def flash3(splits):
     return build
 
 
+def varlen3(splits):
+    """FlashAttention-3 of sequences of their own lengths: keys behind one another, up to lengths in batches, or in pages."""
+    def build(graph, _compute):
+        import fa3_fwd_interface  # noqa: F401
+        import graph_in_torch
+        import torch
+        node, longest = graph_in_torch.varlen_of(graph)
+        names, attributes = [*node["inputs"], *[None] * 3][:7], node["attributes"]
+        causal = bool(attributes["is_causal"])
+        if causal and attributes["diagonal"] != "end":
+            raise graph_in_torch.Unsupported("its masks begin at the last row")
+        shape = {name: graph["tensors"][name]["shape"] for name in names if name}
+        by_length = bool(names[5])
+        # Keys that a sequence has at most: those of its pages, of its place in the batch, or of all sequences.
+        most = shape[names[6]][1] * shape[names[1]][1] if names[6] else shape[names[1]][1 if by_length else 0]
+        scale = attributes["scale"] or shape[names[0]][2] ** -0.5
+        windows = attributes["left_window_size"], 0 if causal else attributes["right_window_size"]
+
+        def inside(given):
+            q, k, v, ends, key_ends, lengths, pages = (given[name] if name else None for name in names)
+            y = torch.empty((*q.shape[:2], v.shape[-1]), dtype=q.dtype, device=q.device)
+            behind = None if by_length else ends if key_ends is None else key_ends
+            torch.ops.fa3_fwd.fwd(q, k, v, *[None] * 3, y, ends, behind, *[None] * 2, lengths, longest, most, pages, *[None] * 8,
+                                  scale, causal, *windows, 0, attributes["softcap"], True, None, splits, None, 0)
+            return [y]
+        return inside
+    return build
+
+
 def with_attention(attend, compute, given):
     """The graph computed with another library's attention in the place of PyTorch's."""
     import graph_in_torch
@@ -430,13 +465,17 @@ def peers_of(names):
                 print(f"deepgemm is left out: {missing}", file=sys.stderr)
                 continue
             yield Peer(name, f"DeepGEMM {deep_gemm.__version__}", {"default": deepgemm}, only_deepgemm, False, rows_of_groups)
-        elif name == "flash3":
+        elif name in ("flash3", "varlen3"):
             try:
                 import fa3_fwd_interface  # noqa: F401
             except ImportError as missing:
-                print(f"flash3 is left out: {missing}", file=sys.stderr)
+                print(f"{name} is left out: {missing}", file=sys.stderr)
                 continue
-            yield Peer(name, "FlashAttention-3 (fa3-fwd)", {"1": flash3(1), "auto": flash3(0), **{str(n): flash3(n) for n in (4, 16, 64)}}, only_attention)
+            about = "FlashAttention-3 (fa3-fwd)"
+            if name == "flash3":
+                yield Peer(name, about, {"1": flash3(1), "auto": flash3(0), **{str(n): flash3(n) for n in (4, 16, 64)}}, only_attention)
+            else:
+                yield Peer(name, about, {"1": varlen3(1), "auto": varlen3(0), "4": varlen3(4), "16": varlen3(16)}, only_lengths, False)
         elif name == "quack":
             try:
                 import quack as package
@@ -460,7 +499,7 @@ def peers_of(names):
                 continue
             yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
         else:
-            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, flashmla, gradients, scaled, deepgemm, quack or liger")
+            sys.exit(f"unknown peer {name}: eager, inductor, autotune, attention, flash3, varlen3, flashmla, gradients, scaled, deepgemm, quack or liger")
 
 
 def build(name, folder):

@@ -388,13 +388,13 @@ def eight_of(graph):
 
 
 def varlen_of(graph):
-    """The node of a graph that is one VarlenAttention of 16 bits without scales and slopes, and its most rows of a sequence; None: it is something else."""
+    """The node of a graph that is one VarlenAttention of 16 bits, and the most rows of a sequence; None: it is something else."""
     node = graph["nodes"][0]
     if len(graph["nodes"]) != 1 or node["op"] != "VarlenAttention":
         return None
     ends = graph["tensors"][node["inputs"][3]].get("data")
-    if not ends or any(node["inputs"][7:]) or graph["tensors"][node["inputs"][1]]["type"] not in ("bf16", "f16"):
-        raise Unsupported("only 16-bit keys and values without slopes, and ends that are known")
+    if not ends or graph["tensors"][node["inputs"][1]]["type"] not in ("bf16", "f16"):
+        raise Unsupported("only 16-bit keys and values, and ends that are known")
     return node, int(max(past - first for first, past in zip(ends, ends[1:])))
 
 

@@ -329,28 +329,29 @@ def flash3(splits):
 
 
 def varlen3(splits):
-    """FlashAttention-3 of sequences of their own lengths: keys behind one another, up to lengths in batches, or in pages."""
+    """FlashAttention-3 of sequences of their own lengths: keys behind one another, or up to lengths in batches; `fa3-fwd` is built without pages."""
     def build(graph, _compute):
         import fa3_fwd_interface  # noqa: F401
         import graph_in_torch
         import torch
         node, longest = graph_in_torch.varlen_of(graph)
-        names, attributes = [*node["inputs"], *[None] * 3][:7], node["attributes"]
+        names, attributes = [*node["inputs"], *[None] * 2][:6], node["attributes"]
         causal = bool(attributes["is_causal"])
+        if any(node["inputs"][6:]):
+            raise graph_in_torch.Unsupported("no pages, scales and slopes")
         if causal and attributes["diagonal"] != "end":
             raise graph_in_torch.Unsupported("its masks begin at the last row")
-        shape = {name: graph["tensors"][name]["shape"] for name in names if name}
         by_length = bool(names[5])
-        # Keys that a sequence has at most: those of its pages, of its place in the batch, or of all sequences.
-        most = shape[names[6]][1] * shape[names[1]][1] if names[6] else shape[names[1]][1 if by_length else 0]
-        scale = attributes["scale"] or shape[names[0]][2] ** -0.5
+        # Keys that a sequence has at most: those of its place in the batch, or of all sequences.
+        most = graph["tensors"][names[1]]["shape"][1 if by_length else 0]
+        scale = attributes["scale"] or graph["tensors"][names[0]]["shape"][2] ** -0.5
         windows = attributes["left_window_size"], 0 if causal else attributes["right_window_size"]
 
         def inside(given):
-            q, k, v, ends, key_ends, lengths, pages = (given[name] if name else None for name in names)
+            q, k, v, ends, key_ends, lengths = (given[name] if name else None for name in names)
             y = torch.empty((*q.shape[:2], v.shape[-1]), dtype=q.dtype, device=q.device)
             behind = None if by_length else ends if key_ends is None else key_ends
-            torch.ops.fa3_fwd.fwd(q, k, v, *[None] * 3, y, ends, behind, *[None] * 2, lengths, longest, most, pages, *[None] * 8,
+            torch.ops.fa3_fwd.fwd(q, k, v, *[None] * 3, y, ends, behind, *[None] * 2, lengths, longest, most, *[None] * 9,
                                   scale, causal, *windows, 0, attributes["softcap"], True, None, splits, None, 0)
             return [y]
         return inside

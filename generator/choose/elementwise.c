@@ -265,6 +265,7 @@ static bool choose_turned(Chooser *chooser)
   else
     choose_note(chooser, "vectors rejected: an extent or stride is no multiple of %u", patch);
   if (chooser->n && !chooser->variants[0].guard) return true;
+  if (!pick(chooser, "transpose", 1, &candidate)) return false;
   finish_turned(chooser, choose_open(chooser, "transpose"), &candidate, false);
   return true;
 }

@@ -26,7 +26,7 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
     return element_load_indexed(scope, input);
   bool along = !is_zero(body->inputs[input].strides[rank - 1]);
   int64_t extent[2] = {body->place.groups, along ? body->place.vector : 1};
-  IrExpr *offset = element_offset(scope, &body->inputs[input], rank);
+  IrExpr *offset = element_offset(scope, &body->inputs[input], scope->build->op->inputs[input].strides);
   IrExpr *value =
       ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, tensor->type.element, 2, extent, NULL),
                     tensor->name, 2, ir_value(module, tensor), offset);
@@ -116,6 +116,63 @@ static IrExpr *groups_of(const ElementPoint *place, IrModule *module, IrExpr *le
                        : ir_binary(module, OPERATOR_DIV, length, vector);
 }
 
+/* What is left of the groups' indices: of 64 bits that of the block's first group, one number, and in `rest` what each group adds to it,
+ * 32 bits: a thread divides 64 bits once for all of its groups, by each extent. */
+typedef struct {
+  IrExpr *block; /* NULL: `rest` is all of it */
+  IrExpr *rest;
+} Digits;
+
+/* 0, 1, ... of a block's groups, in 32 bits. */
+static IrExpr *short_groups(StepScope *scope)
+{
+  const ElementPoint *place = scope->data;
+  IrModule *module = scope->build->module;
+  int64_t extent[2] = {place->groups, 1};
+  IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
+  ir_attribute_set(iota, ATTR_DIM, ir_int(module, 0));
+  return ir_value(module, ir_result(iota, "group", ir_tile(module, NUMBER_S32, 2, extent, NULL)));
+}
+
+/* The index along dim d, which has so many groups or elements; what is left counts rows of them. */
+static IrExpr *take_digit(StepScope *scope, Digits *digits, unsigned d, IrExpr *count)
+{
+  KernelBuild *build = scope->build;
+  const ElementPoint *place = scope->data;
+  IrModule *module = build->module;
+  if (!digits->block) {
+    IrExpr *at = element_tile(scope, OP_REM, place->index, "at", digits->rest, count);
+    digits->rest = element_tile(scope, OP_DIV, place->index, "rest", digits->rest, count);
+    return at;
+  }
+  int64_t least, most;
+  symbolic_range(build->op->dims[d], &build->graph->facts, &least, &most);
+  NumberType type = most <= INT32_MAX - place->groups ? NUMBER_S32 : NUMBER_U32; /* of the sum */
+  IrType wide = ir_scalar(NUMBER_S64);
+  IrExpr *first = ir_emit_value(&scope->builder, OP_LET, wide, "first", 1,
+                                ir_binary(module, OPERATOR_MOD, digits->block, count));
+  digits->block = ir_emit_value(&scope->builder, OP_LET, wide, "rows", 1,
+                                ir_binary(module, OPERATOR_DIV, digits->block, count));
+  first = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(type), "first", 1, first);
+  if (ir_expr_type(build->kernel, count).element != type && !ir_expr_is_int(count, &least))
+    count = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(type), "count", 1, count);
+  IrExpr *rest = digits->rest;
+  if (type != NUMBER_S32) rest = element_tile(scope, OP_CAST, type, "rest", rest, NULL);
+  rest = element_tile(scope, OP_ADD, type, "rest", rest, first);
+  IrExpr *at = element_tile(scope, OP_REM, type, "at", rest, count);
+  digits->rest = element_tile(scope, OP_DIV, type, "rest", rest, count);
+  if (type != NUMBER_S32) digits->rest = element_tile(scope, OP_CAST, NUMBER_S32, "rest", digits->rest, NULL);
+  return element_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
+}
+
+/* The index along the outermost dim. */
+static IrExpr *last_digit(StepScope *scope, const Digits *digits)
+{
+  if (!digits->block) return digits->rest;
+  IrExpr *rest = element_tile(scope, OP_CAST, NUMBER_S64, "rest", digits->rest, NULL);
+  return element_tile(scope, OP_ADD, NUMBER_S64, "at", rest, digits->block);
+}
+
 /* Group index -> coordinates, those first whose neighbours are the next group's; the last dim counts groups of `vector`. */
 static void decode(StepScope *scope, IrExpr *tile)
 {
@@ -140,20 +197,27 @@ static void decode(StepScope *scope, IrExpr *tile)
   if (place->index == NUMBER_S32 && !ir_expr_is_int(total, &constant))
     total = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S32), "total", 1, total);
   place->inside = element_tile(scope, OP_LT, NUMBER_BOOL, "inside", rest, total);
+  if (place->vector == 1 && op->rank > 1 && !elementwise_is_upright(op))
+    place->linear =
+        place->index == NUMBER_S64 ? rest : element_tile(scope, OP_CAST, NUMBER_S64, "linear", rest, NULL);
+  Digits digits = {.rest = rest};
+  if (place->index == NUMBER_S64) {
+    digits.block = ir_emit_value(&scope->builder, OP_LET, ir_scalar(NUMBER_S64), "start", 1, start);
+    digits.rest = short_groups(scope);
+  }
   for (unsigned i = op->rank; i-- > 0;) {
     bool exchanged = elementwise_is_upright(op) && i + 2 >= op->rank;
     unsigned d = exchanged ? 2 * op->rank - 3 - i : i;
     bool innermost = d == op->rank - 1;
     IrExpr *count = extent_of(scope, d);
     if (innermost) count = groups_of(place, module, count);
-    IrExpr *at = i ? element_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
+    IrExpr *at = i ? take_digit(scope, &digits, d, count) : last_digit(scope, &digits);
     if (innermost && place->vector > 1)
       at = element_tile(scope, OP_MUL, place->index, "at", at, ir_int(module, place->vector));
     if (innermost && place->ragged) find_elements(scope, at);
     if (place->index == NUMBER_S32) place->shorts[d] = at;
     place->coordinates[d] =
         place->index == NUMBER_S64 ? at : element_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
-    if (i) rest = element_tile(scope, OP_DIV, place->index, "rest", rest, count);
   }
 }
 
@@ -193,7 +257,7 @@ static void store_outputs(StepScope *scope)
       element_store_indexed(scope, i, value);
       continue;
     }
-    IrExpr *offset = element_offset(scope, &body->outputs[i], op->rank);
+    IrExpr *offset = element_offset(scope, &body->outputs[i], op->outputs[i].strides);
     IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
     ir_attribute_set(store, ATTR_WHERE, body->place.ragged ? body->place.whole : body->place.inside);
     ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, body->place.vector));

@@ -8,6 +8,7 @@ typedef struct {
   int64_t groups, vector;
   NumberType index; /* s64, or s32 where indices are known to fit */
   bool ragged;
+  IrExpr *linear;          /* s64 tile [groups, 1]: index of the point; NULL: it was not asked for */
   IrExpr *inside;          /* bool tile [groups, 1]: groups that exist */
   IrExpr *whole;           /* of these, if ragged, those with all their elements, */
   IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
@@ -35,8 +36,8 @@ IrExpr *element_tile(StepScope *scope, IrOpcode code, NumberType element, const 
 /* elementwise_index.c: the same, as wide as its operands. */
 IrExpr *element_wide(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
                      IrExpr *b);
-/* Offset of the first element of each group, [groups, 1], in the point's arithmetic. */
-IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank);
+/* Offset of the first element of each group, [groups, 1], in the point's arithmetic. `strides`: those that `flat` has as expressions. */
+IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, const Symbolic *const *strides);
 
 /* elementwise_index.c: an input that strides alone do not find, and the value of an index: s64 [groups, 1], or a column
  * for each element of a group where it changes along rows. */

@@ -340,7 +340,7 @@ static IrExpr *placed_offset(StepScope *scope, const ElementPlace *place, const 
   unsigned rank = scope->build->op->rank;
   IrExpr *offset;
   if (affine_offset(scope, place, strides, scatters || along, mask, &offset)) return offset;
-  offset = element_offset(scope, flat, rank);
+  offset = element_offset(scope, flat, strides);
   *mask = point->inside;
   if (point->more && (scatters || along || !is_wide(point, point->more)))
     *mask = element_wide(scope, OP_AND, NUMBER_BOOL, "more", point->more, point->inside);

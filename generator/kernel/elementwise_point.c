@@ -23,11 +23,24 @@ IrExpr *element_tile(StepScope *scope, IrOpcode code, NumberType element, const 
            : ir_emit_value(&scope->builder, code, type, name, 1, a);
 }
 
-IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank)
+/* Points lie behind one another, in their order. */
+static bool is_in_order(const StepScope *scope, const Symbolic *const *strides)
+{
+  const FusedOperator *op = scope->build->op;
+  Arena *arena = scope->build->expressions;
+  const Symbolic *below = symbolic_constant(arena, 1);
+  for (unsigned d = op->rank; d-- > 0; below = symbolic_mul(arena, below, op->dims[d]))
+    if (!symbolic_same(strides[d], below)) return false;
+  return true;
+}
+
+IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, const Symbolic *const *strides)
 {
   const ElementPoint *place = scope->data;
+  const unsigned rank = scope->build->op->rank;
   const NumberType type = place->arithmetic;
   IrExpr *sum = NULL;
+  if (place->linear && type == NUMBER_S64 && is_in_order(scope, strides)) return place->linear;
   for (unsigned d = 0; d < rank; d++) {
     if (is_zero(flat->strides[d])) continue;
     IrExpr *term = type == NUMBER_S32 ? place->shorts[d] : place->coordinates[d];

@@ -129,7 +129,7 @@ static IrExpr *float_remainder(Lower *lower, NumberType element, IrExpr *const *
 static bool is_natural(const IrExpr *expr)
 {
   const IrOp *def = expr->kind == EXPR_VALUE && !expr->value->variable ? expr->value->def : NULL;
-  if (!def || expr->value->type.kind != TYPE_TILE) return ir_is_non_negative(expr);
+  if (!def || expr->value->type.kind != TYPE_TILE) return lower_counts(expr);
   switch ((unsigned)def->code) {
   case OP_IOTA: return true;
   case OP_ADD:

@@ -97,6 +97,30 @@ IrExpr *lower_natural_division(Lower *lower, IrExpr *a, int64_t y, NumberType ty
   return lower_sub(lower, NUMBER_S32, a, lower_mul(lower, NUMBER_S32, quotient, lower_int(lower, y)));
 }
 
+/* The same with 64 bits: 0 <= a < 2^63. */
+static IrExpr *long_division(Lower *lower, IrExpr *a, int64_t y, bool remainder)
+{
+  IrType type = ir_scalar(NUMBER_U64);
+  unsigned s = g_bit_storage((gulong)y) - 1;
+  uint64_t m = (uint64_t)(((unsigned __int128)1 << (64 + s)) / (uint64_t)y) + 1;
+  IrExpr *high = lower_scalar(lower, OP_MUL_HIGH, type, "high", 2, a, lower_int(lower, (int64_t)m));
+  IrExpr *quotient = lower_shr(lower, NUMBER_S64, high, s);
+  if (!remainder) return quotient;
+  return lower_sub(lower, NUMBER_S64, a, lower_mul(lower, NUMBER_S64, quotient, lower_int(lower, y)));
+}
+
+bool lower_counts(const IrExpr *expr)
+{
+  const IrValue *value = expr->kind == EXPR_VALUE && !expr->value->variable ? expr->value : NULL;
+  if (value && !value->def)
+    return value->argument_of && value->argument_of->owner && value->argument_of->owner->code == OP_TILES;
+  if (value)
+    return (value->def->code == OP_CAST || value->def->code == OP_LET) &&
+           lower_counts(value->def->operands[0]);
+  bool sums = expr->kind == EXPR_BINARY && expr->operator_ != OPERATOR_SUB;
+  return sums ? lower_counts(expr->items[0]) && lower_counts(expr->items[1]) : ir_is_non_negative(expr);
+}
+
 static LowerScalar integer_division(Lower *lower, const IrExpr *expr, IrExpr *a, IrExpr *b, NumberType type)
 {
   int64_t x, y;
@@ -113,6 +137,8 @@ static LowerScalar integer_division(Lower *lower, const IrExpr *expr, IrExpr *a,
   bool natural = ir_is_non_negative(expr->items[0]) && ir_is_non_negative(expr->items[1]);
   if (natural && type == NUMBER_S32 && lower_is_int(b, &y) && y <= INT32_MAX)
     return scalar(lower_natural_division(lower, a, y, NUMBER_U32, remainder), type);
+  if (type == NUMBER_S64 && lower_is_int(b, &y) && y > 1 && (y & (y - 1)) && lower_counts(expr->items[0]))
+    return scalar(long_division(lower, a, y, remainder), type);
   NumberType sign = natural && type == NUMBER_S32 ? NUMBER_U32 : type; /* without one it is quicker */
   return scalar(lower_scalar(lower, remainder ? OP_REM : OP_DIV, ir_scalar(sign),
                              remainder ? "rest" : "quotient", 2, a, b),

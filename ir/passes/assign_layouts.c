@@ -26,7 +26,7 @@ typedef struct {
   IrOp *op;
   unsigned operand;     /* the one that reads `from` */
   IrValue *from, *to;   /* to NULL: `wanted` */
-  const Layout *wanted; /* fragments of a product */
+  const Layout *wanted; /* fragments of a product, what a store likes */
   bool transposed;      /* `from^T` is read */
   bool result;          /* `to` is a reduction's result: it begins as the slice of what is read */
   double weight;
@@ -237,8 +237,8 @@ static void tie_op(Graph *graph, IrOp *op)
   if (op->code == OP_COUNT) tie_count(graph, op);
   if (op->code == OP_SET && is_tile(op->operands[0])) tie_operand(graph, op, 1, op->operands[0]->value, NULL);
   if (op->code == OP_VAR && op->n_operands) tie_operand(graph, op, 0, op->results[0], NULL);
-  const Layout *fragments = g_hash_table_lookup(graph->assignment->fragments, op);
-  if (fragments) tie_operand(graph, op, 1, NULL, fragments);
+  const Layout *wanted = g_hash_table_lookup(graph->assignment->wanted, op);
+  if (wanted) tie_operand(graph, op, 1, NULL, wanted);
   if (op->code == OP_CONVERT || op->code == OP_SPREAD) tie_operand(graph, op, 0, op->results[0], NULL);
   for (unsigned i = 0; ir_op_is_elementwise(op->code) && i < op->n_operands; i++)
     tie_operand(graph, op, i, op->results[0], NULL);
@@ -435,6 +435,15 @@ IrExpr *exchange_declare(IrFunction *kernel, const Mark *mark, NumberType elemen
   return ir_symbol(module, shared->symbol);
 }
 
+/* Elements between two rows of an exchange: a vector's, but where single elements go in and out, one bank's: neighbours in a column
+ * are in neighbouring banks then. */
+static unsigned row_pad(const Graph *graph, const Layout *from, const IrType *to)
+{
+  unsigned vector = MAX(layout_vector(from, 1), layout_vector(to->layout, 1));
+  bool single = number_bytes_of(to->element, vector) <= graph->assignment->bank;
+  return number_elements(to->element, single ? graph->assignment->bank : MECHANISM_SIZES_MOST);
+}
+
 /* How the op gets there: the same registers, or through shared memory, where rows start behind the banks of the row
  * before. */
 static void complete(const Graph *graph, IrOp *convert, const Layout *from)
@@ -446,7 +455,7 @@ static void complete(const Graph *graph, IrOp *convert, const Layout *from)
     return;
   }
   ir_mechanism_set(convert, ir_mechanism_issued(module, MECHANISM_CONVERT, ISSUE_BLOCK));
-  unsigned pad = type->layout->rank == 2 ? number_elements(type->element, MECHANISM_SIZES_MOST) : 0;
+  unsigned pad = type->layout->rank == 2 ? row_pad(graph, from, type) : 0;
   ir_attribute_set(convert, ATTR_EXCHANGE,
                    exchange_declare(graph->assignment->kernel, &convert->mark, type->element,
                                     type->layout->rank, type->layout->extent, pad));

@@ -6,9 +6,12 @@
 typedef struct {
   IrModule *module;
   IrFunction *kernel;
-  const GPtrArray *ops;  /* IrOp*, all of the kernel in order */
-  GHashTable *fixed;     /* IrValue*, a set: sums of products, parts of these, what a cluster adds up */
-  GHashTable *fragments; /* IrOp* of a product -> const Layout*, that of its operand in registers */
+  const GPtrArray *ops; /* IrOp*, all of the kernel in order */
+  GHashTable *
+      fixed; /* IrValue*, a set: sums of products, parts of these, what a cluster adds up, what is loaded as its load likes it */
+  GHashTable *
+      wanted; /* IrOp* -> const Layout*: of a product that of its operand in registers, of a store that of what it stores */
+  unsigned bank; /* bytes of a bank of shared memory */
   /* A layout for a type among values that nothing ties to a product, as their accesses like it; NULL: none. */
   const Layout *(*alone)(void *data, GHashTable *values, const IrType *type);
   void *data;

@@ -16,6 +16,7 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/assign_layouts.h"
+#include "ir/passes/crossed.h"
 #include "ir/passes/every.h"
 #include "ir/passes/operand_runs.h"
 #include "ir/passes/place_exchanges.h"
@@ -322,26 +323,6 @@ static unsigned shape_vector(Placement *placement, const IrType *shape)
   return vector;
 }
 
-/* Lanes along a row first, then rows; warps beyond what the rows take share rows. */
-static const Layout *spread(Placement *placement, unsigned rank, const unsigned *extent, unsigned rows,
-                            unsigned columns, unsigned vector, unsigned warps, unsigned whole)
-{
-  unsigned row_lanes = 1;
-  while (row_lanes < 32 && row_lanes * 2 * vector <= columns)
-    row_lanes *= 2;
-  unsigned rows_of_warp = 32 / row_lanes;
-  unsigned warps_for_rows = CLAMP(rows / MAX(1, rows_of_warp), 1u, warps);
-  bool even = rows % rows_of_warp == 0;
-  while (warps % warps_for_rows || (even && rows % (rows_of_warp * warps_for_rows)))
-    warps_for_rows--;
-  unsigned row_warps = warps / warps_for_rows;
-  if (whole > row_lanes * vector && rank == 2)
-    return layout_blocked_whole(placement->module->arena, extent, vector, row_lanes, whole, row_warps, warps);
-  while (row_warps > 1 && columns % (row_warps * row_lanes * vector))
-    row_warps /= 2;
-  return layout_blocked(placement->module->arena, rank, extent, vector, row_lanes, row_warps, warps);
-}
-
 /* Elements of a vector of 16 bytes, at most MOST_PATCH, of the widest type among accesses to tiles of a
  * shape.
  * `*along`: bit 0: some of them go along the tile's rows, bit 1: along its columns. */
@@ -374,7 +355,7 @@ static const Layout *place_along_rows(Placement *placement, const IrType *type, 
   if (number_bytes_of(type->element, turned[1]) < placement->context->gpu->global_sector) return NULL;
   for (; vector; vector /= 2) {
     if (turned[1] % vector) continue;
-    const Layout *layout = spread(placement, 2, turned, turned[0], turned[1], vector, warps, 1);
+    const Layout *layout = crossed_spread(arena, 2, turned, turned[0], turned[1], vector, warps, 1);
     if (layout) return layout_transposed(arena, layout);
   }
   return NULL;
@@ -398,7 +379,8 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
   unsigned every = every_most(placement->ops, type);
   for (unsigned vector = shape_vector(placement, type); vector;
        vector /= 2) { /* narrower ones spread wider */
-    const Layout *layout = spread(placement, type->rank, extent, rows, columns, vector, warps, every);
+    const Layout *layout =
+        crossed_spread(placement->module->arena, type->rank, extent, rows, columns, vector, warps, every);
     if (layout) return layout;
   }
   const Layout *repeated = layout_replicated(placement->module->arena, type->rank, extent, warps);
@@ -638,17 +620,20 @@ static const Layout *place_alone(void *data, GHashTable *values, const IrType *t
 /* Each value its own layout, where that of its shape is not the cheapest. */
 static bool place_values(Placement *placement)
 {
-  g_autoptr(GHashTable) fragments = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) wanted = g_hash_table_new(NULL, NULL);
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
     const Layout *layout = op->code == OP_MMA && reads_registers(op) ? fragments_of(placement, op) : NULL;
-    if (layout) g_hash_table_insert(fragments, op, (gpointer)layout);
+    if (layout) g_hash_table_insert(wanted, op, (gpointer)layout);
   }
+  crossed_place(placement->kernel, placement->ops, placement->context->gpu->shared_bank_bytes,
+                placement->fixed, wanted);
   LayoutAssignment assignment = {.module = placement->module,
                                  .kernel = placement->kernel,
                                  .ops = placement->ops,
                                  .fixed = placement->fixed,
-                                 .fragments = fragments,
+                                 .wanted = wanted,
+                                 .bank = placement->context->gpu->shared_bank_bytes,
                                  .alone = place_alone,
                                  .data = placement,
                                  .error = placement->error};

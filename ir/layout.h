@@ -92,6 +92,9 @@ const Layout *layout_blocked_whole(Arena *arena, const unsigned *extents, unsign
 /* Each thread holds squares of `vector` rows and columns, a warp 8 rows of 4 of them: vectors along both
  * dimensions. */
 const Layout *layout_patches(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps);
+/* Lanes below one another, `vector` rows each; of a row a warp has columns side by side, all in one thread, and the next warp those
+ * behind them. */
+const Layout *layout_upright(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps);
 /* Any tile of one or two dimensions: lanes and warps that it does not divide among have what others have. */
 const Layout *layout_replicated(Arena *arena, unsigned rank, const unsigned *extents, unsigned warps);
 /* Scalar products: each thread holds a rectangle of tm x tn elements, `group` (or, if tn is no multiple of

@@ -445,6 +445,18 @@ const Layout *layout_rows(Arena *arena, unsigned m, unsigned n, unsigned warps)
   return rows_of_lanes(arena, PLACE_REGISTER, m, n, warps); /* its modes are its text */
 }
 
+const Layout *layout_upright(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps)
+{
+  if (!vector || !warps || !divides(32 * vector, rows) || !divides(warps, columns)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){rows, columns});
+  mode(layout, PLACE_REGISTER, vector, 0, 1);
+  mode(layout, PLACE_LANE, 32, 0, vector);
+  mode(layout, PLACE_REGISTER, columns / warps, 1, 1);
+  mode(layout, PLACE_WARP, warps, 1, columns / warps);
+  mode(layout, PLACE_REGISTER, rows / (32 * vector), 0, 32 * vector);
+  return layout; /* its modes are its text */
+}
+
 const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,
                             NumberType type, unsigned swizzle_bytes, unsigned row_pad)
 {

@@ -345,6 +345,21 @@ static unsigned patch_vector(Placement *placement, const IrType *shape, unsigned
   return vector;
 }
 
+/* Rows of such a tile that are scanned: each lane has rows of its own, in which nothing crosses lanes. NULL: there are too few. */
+static const Layout *place_scanned(Placement *placement, const IrType *type, unsigned vector, unsigned warps)
+{
+  const unsigned rows = (unsigned)ir_tile_extent(type, 0), columns = (unsigned)ir_tile_extent(type, 1);
+  bool scanned = false;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    scanned |= op->code == OP_SCAN && ir_attribute_int(op, ATTR_DIM, 0) == 1 &&
+               every_same_extents(&op->results[0]->type, type);
+  }
+  while (scanned && vector > 1 && vector * WARP_LANES > rows)
+    vector /= 2;
+  return scanned ? layout_upright(placement->module->arena, rows, columns, vector, warps) : NULL;
+}
+
 /* A tile all of whose accesses go along its rows, spread as its transpose would be: rows of a sector are worth lanes of
  * their own. NULL: it is no such tile. */
 static const Layout *place_along_rows(Placement *placement, const IrType *type, unsigned vector,
@@ -353,12 +368,13 @@ static const Layout *place_along_rows(Placement *placement, const IrType *type, 
   Arena *arena = placement->module->arena;
   unsigned turned[2] = {(unsigned)ir_tile_extent(type, 1), (unsigned)ir_tile_extent(type, 0)};
   if (number_bytes_of(type->element, turned[1]) < placement->context->gpu->global_sector) return NULL;
-  for (; vector; vector /= 2) {
+  const Layout *upright = place_scanned(placement, type, vector, warps);
+  for (; vector && !upright; vector /= 2) {
     if (turned[1] % vector) continue;
     const Layout *layout = crossed_spread(arena, 2, turned, turned[0], turned[1], vector, warps, 1);
     if (layout) return layout_transposed(arena, layout);
   }
-  return NULL;
+  return upright;
 }
 
 static const Layout *place_blocked(Placement *placement, const IrType *type)

@@ -277,7 +277,7 @@ static int64_t reduce_integers(const int64_t *x, const Rows *rows, Reduction kin
   if (kind == REDUCE_PROD) return reference_wrap(type, (int64_t)all);
   if (kind > REDUCE_MEAN) return result;
   int64_t total = reference_wrap(type, (int64_t)sum);
-  return kind == REDUCE_SUM || !rows->n_columns ? total : (int64_t)sum / (int64_t)rows->n_columns;
+  return kind == REDUCE_SUM || !rows->n_columns ? total : total / (int64_t)rows->n_columns;
 }
 
 /* Of a type, in the shape of input 0 without the axes, or with 1 there. */

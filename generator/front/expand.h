@@ -49,7 +49,7 @@ bool expand_function(Inference *at);
 bool expand_scatters_parts(const GraphNode *node, const SymbolicFacts *facts);
 bool expand_scatters_elements(const GraphNode *node, const SymbolicFacts *facts);
 
-/* Is it a reduction of one number? The same. */
+/* Is it a reduction of one number, or a mean of integers? The same. */
 bool expand_reduces_number(const GraphNode *node);
 
 /* Is it a TensorScatter whose result lies in the memory of its cache? The same. */

@@ -62,16 +62,15 @@ static GraphTensor *number(Expansion *at, double value)
 
 /* ---- reductions ---- */
 
+static bool is_mean_of_integers(const GraphNode *node)
+{
+  return node->op->id == ONNX_ReduceMean && number_class(node->inputs[0]->type) != NUMBER_FLOAT;
+}
+
 bool expand_reduces_number(const GraphNode *node)
 {
   return node->op->class_ == OPERATOR_ROW && node->op->shape_rule == SHAPE_RULE_REDUCE &&
-         !node->inputs[0]->rank;
-}
-
-/* Of one element: itself. */
-void expand_reduce_number(Expansion *at)
-{
-  expand_give(at, 0, expand(at, ONNX_Identity, "same", expand_input(at, 0), NULL));
+         (!node->inputs[0]->rank || is_mean_of_integers(node));
 }
 
 /* Over the axes and with the attributes that are written. */
@@ -89,6 +88,28 @@ static GraphTensor *reduce_as_written(Expansion *at, OperatorId op, const char *
                                    {x, axes},
                                    .attributes = {{"keepdims", graph_attribute(node, "keepdims")->integer},
                                                   {"noop_with_empty_axes", noop ? noop->integer : 0}}});
+}
+
+/* The sum, which wraps as the type does, divided without what is behind the point; of nothing 0. */
+static GraphTensor *mean_of_integers(Expansion *at)
+{
+  const GraphTensor *x = expand_input(at, 0);
+  Arena *arena = expand_arena(at);
+  const Symbolic *one = symbolic_constant(arena, 1), *count = one;
+  GraphTensor *sum = reduce_as_written(at, ONNX_ReduceSum, "sum", expand_input(at, 0));
+  for (unsigned d = 0; d < x->rank; d++)
+    if (expand_written(at)->axes >> d & 1) count = symbolic_mul(arena, count, x->shape[d]);
+  count = infer_larger(expand_graph(at), count, one);
+  GraphTensor *terms = expand_cast(at, "terms", expand_known(at, "count", &count, 1, 0), x->type);
+  return expand(at, ONNX_Div, "mean", sum, terms);
+}
+
+/* Of one element: itself. */
+void expand_reduce_number(Expansion *at)
+{
+  bool one = !expand_input(at, 0)->rank;
+  expand_give(at, 0,
+              one ? expand(at, ONNX_Identity, "same", expand_input(at, 0), NULL) : mean_of_integers(at));
 }
 
 static GraphTensor *squared(Expansion *at, GraphTensor *x)

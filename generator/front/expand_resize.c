@@ -8,6 +8,7 @@
 #define AXES_AT_ONCE ((EXPAND_MAX_INPUTS - 1) / 2)
 /* Elements that one kernel weighs for a point; beyond, each dimension has a kernel of its own, which weighs fewer in all. */
 #define WEIGHED_AT_ONCE 16
+#define MOST_FACTOR     16 /* that sizes are looked for to be of an open extent */
 
 typedef struct {
   unsigned axis;
@@ -16,6 +17,10 @@ typedef struct {
   double from, to; /* part of x that is taken, of `tf_crop_and_resize` */
   int64_t repeats; /* each element so many times; 0: places are in a table */
   size_t n;        /* places of an element */
+  const Symbolic
+      *open; /* of x, only known at launch; NULL: `extent` is. Then the scale is `rises` / `runs`, */
+  int64_t rises,
+      runs; /* of whole numbers, and the table is of `rises` elements of the result, which `runs` of x give */
 } Side;
 
 typedef struct {
@@ -133,8 +138,76 @@ static void fill_row(const Resize *resize, const Side *side, int64_t i, int32_t 
   }
 }
 
+/* ---- extents that are open ---- */
+
+#define MOST_RISES 1024 /* elements of a table that repeats */
+
+/* Places that follow from the index and the scale alone come back: `rises` elements on they are `runs` elements of x on. */
+static bool comes_back(const Resize *resize, Side *side)
+{
+  bool centres = is(resize->coordinates, "half_pixel"), scaled = side->scale > 0 && side->scale <= MOST_RISES;
+  side->runs = 1;
+  while (scaled && side->runs < MOST_RISES &&
+         side->scale * (double)side->runs != floor(side->scale * (double)side->runs))
+    side->runs *= 2;
+  side->rises = scaled ? (int64_t)(side->scale * (double)side->runs) : 0;
+  if (side->rises < 1 || side->rises > MOST_RISES || (double)side->rises != side->scale * (double)side->runs)
+    return false;
+  centres |= is(resize->coordinates, "pytorch_half_pixel") && side->scale >= 1;
+  centres |= is(resize->coordinates, "half_pixel_symmetric") && side->runs == 1;
+  return (centres || is(resize->coordinates, "asymmetric")) && !resize->excludes;
+}
+
+/* Rows of a table that repeats, which an index of the result finds by what is left of it; places go on with x. */
+static void make_open_tables(const Resize *resize, const Side *side, GraphTensor **places,
+                             GraphTensor **weights)
+{
+  Expansion *at = resize->at;
+  Arena *arena = expand_arena(at);
+  size_t total = (size_t)side->rises * side->n;
+  g_autofree int32_t *items = g_new(int32_t, total);
+  g_autofree double *row = g_new(double, side->n);
+  g_autofree float *parts = g_new(float, total);
+  const int64_t inside = reach(resize, side) + 2; /* periods from the beginning of x */
+  Side endless = *side;
+  endless.extent = INT32_MAX;
+  endless.size = (int64_t)(side->scale * INT32_MAX); /* whole where it is asked for */
+  for (int64_t i = 0; i < side->rises; i++) {
+    size_t first = (size_t)i * side->n;
+    fill_row(resize, &endless, inside * side->rises + i, items + first, row);
+    for (size_t j = 0; j < side->n; j++) {
+      items[first + j] -= (int32_t)(inside * side->runs);
+      parts[first + j] = (float)row[j];
+    }
+  }
+  const Symbolic *one = symbolic_constant(arena, 1), *last = symbolic_sub(arena, side->open, one),
+                 *size =
+                     symbolic_binary(arena, SYMBOLIC_DIV,
+                                     symbolic_mul(arena, side->open, symbolic_constant(arena, side->rises)),
+                                     symbolic_constant(arena, side->runs));
+  GraphTensor *rises = expand_number(at, "rises", NUMBER_S32, (double)side->rises),
+              *runs = expand_number(at, "runs", NUMBER_S32, (double)side->runs),
+              *index = expand_index(at, "index", &size, 1, 0),
+              *period = expand(at, ONNX_Div, "period", index, rises),
+              *left = expand(at, ONNX_Sub, "left", index, expand(at, ONNX_Mul, "begin", period, rises)),
+              *table = expand_table(at, "table", NUMBER_S32, (size_t)side->rises, side->n, items),
+              *base = expand_unsqueeze(at, "base", expand(at, ONNX_Mul, "passed", period, runs), 1);
+  *places = expand(at, ONNX_Add, "places", expand(at, ONNX_Gather, "found", table, left), base);
+  *places = expand(at, ONNX_Max, "places", *places, expand_number(at, "least", NUMBER_S32, 0));
+  *places = expand(at, ONNX_Min, "places", *places,
+                   expand_cast(at, "last", expand_known(at, "last", &last, 1, 0), NUMBER_S32));
+  if (is(resize->mode, "nearest")) return;
+  table = expand_table(at, "shares", NUMBER_F32, (size_t)side->rises, side->n, parts);
+  *weights = expand(at, ONNX_Gather, "weights", table, left);
+}
+
 static void make_tables(const Resize *resize, const Side *side, GraphTensor **places, GraphTensor **weights)
 {
+  *weights = NULL;
+  if (side->open) {
+    make_open_tables(resize, side, places, weights);
+    return;
+  }
   bool nearest = is(resize->mode, "nearest");
   size_t total = (size_t)side->size * side->n;
   g_autofree int32_t *items = g_new(int32_t, total);
@@ -278,7 +351,11 @@ static bool take_scales(Resize *resize, unsigned input, const double *scales)
       side->repeats = (int64_t)scales[i];
       continue;
     }
-    if (side->extent < 0) return refuse_open(resize, input, side);
+    if (side->extent < 0) {
+      if (!comes_back(resize, side)) return refuse_open(resize, input, side);
+      side->open = resize->x->shape[side->axis];
+      continue;
+    }
     double size = scales[i] > 0 ? scales[i] * (double)side->extent : -1;
     if (!check_size(resize, input, floor(size), side)) return false;
   }
@@ -298,6 +375,24 @@ static void keep_ratio(Resize *resize)
   }
 }
 
+/* Is the size so many times an extent that is open? */
+static bool find_factor(const Resize *resize, const Symbolic *size, Side *side)
+{
+  Arena *arena = expand_arena(resize->at);
+  const Symbolic *extent = resize->x->shape[side->axis];
+  for (int64_t factor = 2; factor <= MOST_FACTOR; factor++) {
+    if (!symbolic_same(size, symbolic_mul(arena, extent, symbolic_constant(arena, factor)))) continue;
+    side->scale = (double)factor;
+    if (only_repeats(resize, side->scale)) {
+      side->repeats = factor;
+      return true;
+    }
+    side->open = extent;
+    return comes_back(resize, side);
+  }
+  return false;
+}
+
 static bool take_sizes(Resize *resize, unsigned input)
 {
   const GraphTensor *sizes = input_of(resize->at, input);
@@ -315,6 +410,7 @@ static bool take_sizes(Resize *resize, unsigned input)
     Side *side = &resize->sides[i];
     int64_t size;
     if (stretches && symbolic_same(sizes->values[i], resize->x->shape[side->axis])) continue;
+    if (stretches && side->extent < 0 && find_factor(resize, sizes->values[i], side)) continue;
     if (side->extent < 0 || !symbolic_is_constant(sizes->values[i], &size))
       return refuse_open(resize, input, side);
     if (!check_size(resize, input, (double)size, side)) return false;
@@ -378,7 +474,8 @@ static unsigned order_sides(const Resize *resize, Side *sides)
   for (unsigned i = 0; i < resize->n; i++) {
     Side side = resize->sides[i];
     bool crops = side.from != 0 || side.to != 1;
-    if (side.repeats || (side.size == side.extent && fabs(side.scale - 1) < 1e-9 && !crops)) continue;
+    if (side.repeats || (!side.open && side.size == side.extent && fabs(side.scale - 1) < 1e-9 && !crops))
+      continue;
     side.n = (size_t)MAX(1, 2 * reach(resize, &side));
     unsigned at = n++;
     for (; at && sides[at - 1].scale > side.scale; at--)
@@ -460,7 +557,11 @@ static bool limit_repeats(Resize *resize)
     Side *side = &resize->sides[i];
     if (!side->repeats || ++rank <= GRAPH_MAX_RANK) continue;
     side->repeats = 0;
-    if (side->extent < 0) return refuse_open(resize, 0, side);
+    if (side->extent < 0) {
+      if (!comes_back(resize, side)) return refuse_open(resize, 0, side);
+      side->open = resize->x->shape[side->axis];
+      continue;
+    }
     side->size = (int64_t)((double)side->extent * side->scale);
   }
   return true;

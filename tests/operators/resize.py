@@ -135,6 +135,10 @@ def against_reference():
     yield resize(["N", 3, 5, 7], {}, scales=[1, 1, 2, 3], dims={"N": 2})
     yield resize([2, 3, "H", "W"], {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, scales=[1, 1, 2, 2],
                  dims={"H": 31, "W": 5})
+    yield resize([2, 1, "H", "W"], {"mode": "linear"}, scales=[1, 1, 2, 0.75], dims={"H": 9, "W": 31})
+    yield resize([1, 2, "H", "W"], {"mode": "cubic", "antialias": 1}, scales=[1, 1, 0.5, 1.5], dims={"H": 33, "W": 5}, kind="f16")
+    yield resize([1, 2, "H", "W"], {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, scales=[1, 1, 1.5, 0.375],
+                 dims={"H": 1, "W": 33}, kind="s32")
     yield resize([1, "C", 33, 31], {"mode": "linear"}, scales=[1, 1, 0.6, 2.5], dims={"C": 3})
     yield resize([1, 2, 64, 33], {"mode": "cubic", "antialias": 1}, sizes=[1, 2, 9, 7])
     yield resize([2, 4, 5, 6], {"mode": "linear", "keep_aspect_ratio_policy": "not_larger", "axes": [2, -1]}, sizes=[9, 9])

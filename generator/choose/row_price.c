@@ -37,6 +37,6 @@ double row_clocks(const Problem *problem, const Choice *choice, double blocks, d
     bytes += results * number_bits(op->outputs[i].tensor->type) / CHAR_BIT;
   double resident = MAX(1, resident_blocks(gpu, (unsigned)threads));
   double turns = ceil(blocks / (resident * gpu->sm_count)) * ceil(bytes / blocks / tile);
-  double alone = (1 + turns) * model->quiet_latency;
+  double alone = 2 * model->quiet_latency + fmax(0, turns - 1) * model->copy_latency;
   return fmax(alone, bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock);
 }

@@ -30,7 +30,7 @@ add.x.bin
 add.y.bin
 
 $ adlgen sim kept/add.ptx --launch kept/add.launch.json --gpu a100 --strict | sed 's/in .* s,/in T s,/'
-448 warp-instructions in T s, 0 faults, 0 findings
+768 warp-instructions in T s, 0 faults, 0 findings
 
 $ tail -c 480 two/outputs.safetensors >a; cmp a kept/add.z.out.bin
 

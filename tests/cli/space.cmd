@@ -132,9 +132,9 @@ attention_bf16_b1h4g1m4096t4096d128e128_64x32_any_twice1
 # So do kernels of points, of rows and of sums along k: what is set stands where it is tried, so that the lines behind it go by it.
 $ echo '{"name": "e", "inputs": {"x": {"type": "f32", "shape": [4096, 1000]}}, "nodes": [{"op": "Exp", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >e.json; for set in threads=128 vector=2; do adlgen compile e.json --gpu h100 --set $set --emit ptx --out out --explain | grep -o 'variant .: template.*'; done
 variant 1: template elementwise, tile 1024, guard: align(x) >= 16 && align(y) >= 16
-variant 2: template elementwise, tile 256, guard: always
-variant 1: template elementwise, tile 1024, guard: align(x) >= 8 && align(y) >= 8
 variant 2: template elementwise, tile 512, guard: always
+variant 1: template elementwise, tile 1024, guard: align(x) >= 8 && align(y) >= 8
+variant 2: template elementwise, tile 1024, guard: always
 
 $ adlgen compile e.json --gpu h100 --set vector=8 --emit ptx --out out
 error: --set vector=8: no kernel of this graph has such a parameter, or may have that value

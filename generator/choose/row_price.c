@@ -35,8 +35,11 @@ double row_clocks(const Problem *problem, const Choice *choice, double blocks, d
     bytes += bytes_of(problem, op->inputs[i].tensor, op->inputs[i].strides);
   for (unsigned i = 0; i < op->n_outputs; i++)
     bytes += results * number_bits(op->outputs[i].tensor->type) / CHAR_BIT;
+  double shares = (double)choice_int(choice, "split_k", 1); /* blocks that a row has, and which meet */
+  blocks *= shares;
+  tile = fmin(tile, model->element_bytes);
   double resident = MAX(1, resident_blocks(gpu, (unsigned)threads));
   double turns = ceil(blocks / (resident * gpu->sm_count)) * ceil(bytes / blocks / tile);
-  double alone = 2 * model->quiet_latency + fmax(0, turns - 1) * model->copy_latency;
+  double alone = (shares > 1 ? 3 : 2) * model->quiet_latency + fmax(0, turns - 1) * model->copy_latency;
   return fmax(alone, bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock);
 }

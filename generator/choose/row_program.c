@@ -338,6 +338,18 @@ static bool is_complete(const Chooser *chooser)
   return chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard);
 }
 
+/* Does one number stay of each of so few rows that clusters read all of them at once? Then one launch takes less than two, of parts and of
+ * what is left of them. */
+static bool is_gathered(const Problem *problem)
+{
+  const Gpu *gpu = problem->gpu;
+  int64_t known;
+  if (!row_program_streams(problem->op) || !symbolic_is_constant(row_of(problem->op)->columns, &known))
+    return false;
+  return known > gpu->model->longest_row / exchanging_blocks(gpu) && !lies_apart(problem->op) &&
+         count_rows(problem) * exchanging_blocks(gpu) <= gpu->sm_count;
+}
+
 /* Rows of a length that is known, shared by as few blocks of a cluster as leave each so little that others run beside it. */
 static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, RowTile *fit)
 {
@@ -345,7 +357,8 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
   bool found = false;
   if (row_of(problem->op)->group) return false; /* blocks would share a group of columns */
   if (exchanging_blocks(gpu) < 2 || is_budgeted(problem)) return false;
-  for (unsigned blocks = 2; blocks <= exchanging_blocks(gpu); blocks *= 2) {
+  const unsigned most = exchanging_blocks(gpu), least = is_gathered(problem) ? most : 2;
+  for (unsigned blocks = least; blocks <= most; blocks *= 2) {
     RowTile next;
     if (!fit_longest(problem, (known + blocks - 1) / blocks, vector, &next)) continue;
     next.split_k = blocks;
@@ -758,7 +771,8 @@ static bool add_all(Chooser *chooser)
   for (unsigned aligned = 2; aligned-- > 0;)
     if (!add_widths(chooser, aligned, streams)) return false;
   if (row_of(problem->op)->n_sums) return true; /* what a block keeps of columns it has all of */
-  return (streams || add_both(chooser, ROW_CLUSTER, 0)) && add_both(chooser, ROW_PASSES, 0);
+  bool shares = !streams || is_gathered(problem);
+  return (!shares || add_both(chooser, ROW_CLUSTER, 0)) && add_both(chooser, ROW_PASSES, 0);
 }
 
 bool choose_row(Chooser *chooser)

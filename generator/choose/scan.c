@@ -2,6 +2,18 @@
 #include "generator/program/scan.h"
 #include "generator/choose/row.h"
 
+#define ACROSS_BLOCKS 2 /* that an SM has where lanes have several rows each */
+
+/* Neighbouring rows that a block scans: one a lane, or two where SMs have blocks enough and registers hold them. */
+static unsigned run_of(const Problem *problem)
+{
+  const FusedScan *scan = scan_of(problem->op);
+  const unsigned lanes = problem->gpu->warp_size;
+  int64_t rows = choose_typical(problem, scan->rows),
+          blocks = (int64_t)ACROSS_BLOCKS * problem->gpu->sm_count;
+  return number_bytes(scan->compute) <= sizeof(float) && rows >= 2 * lanes * blocks ? 2 * lanes : lanes;
+}
+
 static bool add_variant(Chooser *chooser, bool across, bool aligned)
 {
   const Problem *problem = chooser->problem;
@@ -18,9 +30,8 @@ static bool add_variant(Chooser *chooser, bool across, bool aligned)
     choice_set_int(choice, "identity", 0);
   choice_set_int(choice, "exclusive", scan->exclusive);
   choice_set_int(choice, "reverse", scan->reverse);
-  return choose_row_block(
-      chooser, choice,
-      (RowAsked){choose_maximum(problem, scan->columns), across ? choose_row_run(problem->op) : 0});
+  return choose_row_block(chooser, choice,
+                          (RowAsked){choose_maximum(problem, scan->columns), across ? run_of(problem) : 0});
 }
 
 const SpaceKind *space_kind_scan(void)

@@ -11,7 +11,8 @@ static unsigned run_of(const Problem *problem)
   const unsigned lanes = problem->gpu->warp_size;
   int64_t rows = choose_typical(problem, scan->rows),
           blocks = (int64_t)ACROSS_BLOCKS * problem->gpu->sm_count;
-  return number_bytes(scan->compute) <= sizeof(float) && rows >= 2 * lanes * blocks ? 2 * lanes : lanes;
+  return number_bits(scan->compute) <= number_bits(NUMBER_F32) && rows >= 2 * lanes * blocks ? 2 * lanes
+                                                                                             : lanes;
 }
 
 static bool add_variant(Chooser *chooser, bool across, bool aligned)

@@ -153,7 +153,7 @@ cumsum_f32_r64c20000_1x4096_calm1
 cumsum_f32_r64c20000_1x4096_calm1_2
 
 $ sed -i 's/^  threads = .*/  threads = 100 * nobody/' own/templates/row_scan.ir; ADLGEN_DATA_DIR=own adlgen compile s.json --gpu h100 --emit ptx --out out
-own/templates/row_scan.ir:21:19: error: `nobody` is neither a fact that choosing knows nor a word of the lines above
+own/templates/row_scan.ir:22:19: error: `nobody` is neither a fact that choosing knows nor a word of the lines above
     threads = 100 * nobody
                     ^
 [exit 1]

@@ -37,8 +37,11 @@ typedef struct GpuFamily GpuFamily;
 typedef struct GpuProduct {
   const char *family;   /* "warp_mma" | "warpgroup_mma" */
   NumberType a, b, acc; /* operand and accumulator types */
-  unsigned m, k;        /* tile of one instruction */
-  const unsigned *n;    /* legal n, ascending */
+  NumberType
+      through; /* what instructions take of A: its own type, or, if `widened`, the wider one of both operands */
+  bool widened;  /* no instruction takes the operands' types: threads widen fragments in registers, exactly */
+  unsigned m, k; /* tile of one instruction */
+  const unsigned *n; /* legal n, ascending */
   unsigned n_count;
   bool a_from_registers, a_from_shared, b_from_registers, b_from_shared;
   bool a_transposed, b_transposed; /* may take the M-major / N-major operand from shared memory */
@@ -112,9 +115,9 @@ bool gpu_converts_float8(const Gpu *gpu);
 /* Any fact by its path ("latency.shared_load", "copy_async.alignment", "peaks.bf16"): FACT_UNKNOWN if absent.
  */
 double gpu_fact(const Gpu *gpu, const char *path);
-/* The product shape set for these operand types in the family, or NULL. */
+/* The product shape set for these operand types in the family, of instructions or by widening, or NULL. */
 const GpuProduct *gpu_product(const Gpu *gpu, const char *family, NumberType a, NumberType b, NumberType acc);
-/* Dense peak in FLOP (or integer op) per second for operands of a type on the family's pipe. */
+/* Dense peak in FLOP (or integer op) per second for operands of a type that instructions take. */
 double gpu_peak(const Gpu *gpu, NumberType type);
 /* A property that is a word, such as "copy_async.scope"; NULL if absent. */
 const char *gpu_text(const Gpu *gpu, const char *path);

@@ -4,6 +4,11 @@
 
 static const char *const product_families[] = {"warp_mma", "warpgroup_mma"};
 
+/* Of GpuProduct: those of instructions, and, once all are read, of widened operands; these apart until then. */
+typedef struct {
+  GArray *listed, *widened;
+} Products;
+
 static NumberType type_of(const char *name)
 {
   NumberType type = NUMBER_F32;
@@ -114,7 +119,43 @@ static void add_product(Build *build, const Value *shape, GpuProduct *product, G
   g_array_append_val(products, *product);
 }
 
-static void build_shape(Build *build, const char *family, Value *shape, GArray *products)
+/* Fragments of a type are registers of two elements; those of floats of 8 bits have four, and an instruction takes them in two. */
+static void widen_shape(Build *build, const char *prefix, const GpuProduct *wide, const Products *products)
+{
+  const Entry *widens = part(build, prefix, "widens");
+  GpuProduct product = *wide;
+  if (!widens) return;
+  product.through = wide->a;
+  product.widened = true;
+  for (unsigned i = 0; i < widens->n; i++)
+    for (unsigned j = 0; j < widens->n; j++) {
+      product.a = type_of(widens->texts[i]);
+      product.b = type_of(widens->texts[j]);
+      product.k = wide->k * number_bits(wide->a) / number_bits(product.a);
+      bool exact = wide->a == wide->b && wide->a == NUMBER_F16 && number_is_small_float(product.a);
+      if (!exact) {
+        build_error(build, &widens->mark, "contradiction", "e4m3 and e5m2 to f16",
+                    "`%s`: %s is not widened to %s x %s", widens->path, number_name(product.a),
+                    number_name(wide->a), number_name(wide->b));
+        return;
+      }
+      g_array_append_val(products->widened, product);
+    }
+}
+
+/* What no shape takes. */
+static void add_widened(const Products *products)
+{
+  for (guint i = 0; i < products->widened->len; i++) {
+    const GpuProduct *product = &g_array_index(products->widened, GpuProduct, i);
+    bool listed = false;
+    for (guint j = 0; j < products->listed->len; j++)
+      listed |= same_operands(&g_array_index(products->listed, GpuProduct, j), product);
+    if (!listed) g_array_append_val(products->listed, *product);
+  }
+}
+
+static void build_shape(Build *build, const char *family, Value *shape, const Products *products)
 {
   const char *prefix = arena_printf(build->arena, "%s.shapes.%s", family, shape->key);
   if (shape->kind != VALUE_MAP) {
@@ -134,11 +175,13 @@ static void build_shape(Build *build, const char *family, Value *shape, GArray *
     for (unsigned j = 0; j < b->n; j++) {
       product.a = type_of(a->texts[i]);
       product.b = type_of(b->texts[j]);
-      add_product(build, shape, &product, products);
+      product.through = product.a;
+      add_product(build, shape, &product, products->listed);
     }
+  widen_shape(build, prefix, &product, products);
 }
 
-static void build_family_shapes(Build *build, const char *name, Value *family, GArray *products)
+static void build_family_shapes(Build *build, const char *name, Value *family, const Products *products)
 {
   Value *shapes = value_child(family, "shapes");
   bool some = false;
@@ -155,12 +198,15 @@ static void build_family_shapes(Build *build, const char *name, Value *family, G
 
 void build_products(Build *build, Value *families)
 {
-  g_autoptr(GArray) products = g_array_new(FALSE, FALSE, sizeof(GpuProduct));
+  g_autoptr(GArray) listed = g_array_new(FALSE, FALSE, sizeof(GpuProduct));
+  g_autoptr(GArray) widened = g_array_new(FALSE, FALSE, sizeof(GpuProduct));
+  const Products products = {listed, widened};
   for (unsigned i = 0; i < G_N_ELEMENTS(product_families); i++) {
     Value *family = value_child(families, product_families[i]);
     if (family && family->kind == VALUE_MAP)
-      build_family_shapes(build, product_families[i], family, products);
+      build_family_shapes(build, product_families[i], family, &products);
   }
-  build->gpu->n_products = products->len;
-  build->gpu->products = arena_memdup(build->arena, products->data, products->len * sizeof(GpuProduct));
+  add_widened(&products);
+  build->gpu->n_products = listed->len;
+  build->gpu->products = arena_memdup(build->arena, listed->data, listed->len * sizeof(GpuProduct));
 }

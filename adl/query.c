@@ -17,7 +17,7 @@ bool gpu_has(const Gpu *gpu, const char *family)
 bool gpu_converts_float8(const Gpu *gpu)
 {
   for (unsigned i = 0; i < gpu->n_products; i++)
-    if (gpu->products[i].a == NUMBER_E4M3) return true;
+    if (gpu->products[i].a == NUMBER_E4M3 && !gpu->products[i].widened) return true;
   return false;
 }
 
@@ -67,7 +67,8 @@ static double find_peak(const Gpu *gpu, NumberType type)
   double rate = FACT_UNKNOWN, clock = gpu->clock_tensor_mhz;
   for (unsigned i = 0; i < gpu->n_products; i++) {
     const GpuProduct *product = &gpu->products[i];
-    if (product->a != type || product->acc != (is_float ? NUMBER_F32 : NUMBER_S32)) continue;
+    if (product->widened || product->a != type || product->acc != (is_float ? NUMBER_F32 : NUMBER_S32))
+      continue;
     if (!(product->flop_per_clock_per_sm <= rate)) rate = product->flop_per_clock_per_sm;
   }
   if (!fact_known(rate)) {

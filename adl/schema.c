@@ -292,6 +292,8 @@ const Rule schema_rules[] = {
     NUMBER("shape", "accumulator_bits", "bits", OPEN, NO_FIELD, "significant bits kept at each accumulation"),
     NUMBER("shape", "accumulator_k", "elements", OPEN, NO_FIELD, "K summed before that rounding"),
     CHOICE("shape", "accumulator_rounding", "truncate nearest exact", OPEN, ""),
+    {"shape", "widens", RULE_TYPES, NULL, NULL, 0, NO_FIELD,
+     "8-bit types that threads widen to this one, in registers, where no shape takes them"},
     {"shape", "ptx", RULE_VERSION, "version", NULL, RULE_REQUIRED, NO_FIELD, "first PTX ISA that has it"},
 };
 const unsigned schema_n_rules = G_N_ELEMENTS(schema_rules);

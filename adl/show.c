@@ -77,11 +77,12 @@ static json_t *product_to_json(const GpuProduct *product)
   json_t *n = json_array();
   for (unsigned i = 0; i < product->n_count; i++)
     json_array_append_new(n, json_integer(product->n[i]));
-  return json_pack("{s:s, s:s, s:s, s:s, s:i, s:o, s:i, s:o, s:o}", "family", product->family, "a",
+  return json_pack("{s:s, s:s, s:s, s:s, s:i, s:o, s:i, s:o, s:o, s:o}", "family", product->family, "a",
                    number_name(product->a), "b", number_name(product->b), "acc", number_name(product->acc),
                    "m", (int)product->m, "n", n, "k", (int)product->k, "flop_per_clock_per_sm",
                    json_number_or_null(product->flop_per_clock_per_sm), "latency_cycles",
-                   json_number_or_null(product->latency_cycles));
+                   json_number_or_null(product->latency_cycles), "widened_to",
+                   json_string_or_null(product->widened ? number_name(product->through) : NULL));
 }
 
 static json_t *families_to_json(const Gpu *gpu)

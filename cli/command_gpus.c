@@ -91,15 +91,16 @@ static char *number_list(const unsigned *values, unsigned n)
 
 static void print_products(const Gpu *gpu, const Cli *cli)
 {
-  g_autoptr(Table) table =
-      table_new((const char *[]){"product", "a", "b", "sum", ">m", ">k", "n", ">FLOP/clk/SM", NULL});
+  g_autoptr(Table) table = table_new(
+      (const char *[]){"product", "a", "b", "sum", ">m", ">k", "n", ">FLOP/clk/SM", "widened to", NULL});
   for (unsigned i = 0; i < gpu->n_products; i++) {
     const GpuProduct *product = &gpu->products[i];
     g_autofree char *m = g_strdup_printf("%u", product->m), *k = g_strdup_printf("%u", product->k);
     g_autofree char *n = number_list(product->n, product->n_count);
     g_autofree char *rate = number_text(product->flop_per_clock_per_sm, 1, "%.0f");
     table_row(table, product->family, number_name(product->a), number_name(product->b),
-              number_name(product->acc), m, k, n, rate, NULL);
+              number_name(product->acc), m, k, n, rate, product->widened ? number_name(product->through) : "",
+              NULL);
   }
   putchar('\n');
   table_print(table, cli);

@@ -91,7 +91,7 @@ ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxTyp
       !number_parse(ptx_type_name(acc), &nc))
     return none;
   const GpuProduct *p = gpu_product(gpu, family, na, nb, nc);
-  if (!p || !fact_known(p->accumulator_bits) || p->accumulator_bits > 26) return none;
+  if (!p || p->widened || !fact_known(p->accumulator_bits) || p->accumulator_bits > 26) return none;
   if (!p->accumulator_rounding || strcmp(p->accumulator_rounding, "truncate")) return none;
   return product_model_of((unsigned)p->accumulator_bits,
                           fact_known(p->accumulator_k) ? (unsigned)p->accumulator_k : 0, a, b, acc);

@@ -433,8 +433,8 @@ bool products_check(Emitter *e, const IrOp *op)
   }
   for (unsigned i = 0; i < e->gpu->n_products; i++) {
     const GpuProduct *product = &e->gpu->products[i];
-    if (strcmp(product->family, family) != 0 || product->a != types[0] || product->b != types[1] ||
-        product->acc != types[2] || product->m != size[0] || product->k != size[2])
+    if (product->widened || strcmp(product->family, family) != 0 || product->a != types[0] ||
+        product->b != types[1] || product->acc != types[2] || product->m != size[0] || product->k != size[2])
       continue;
     for (unsigned n = 0; n < product->n_count; n++)
       if (product->n[n] == size[1]) {

@@ -90,19 +90,11 @@ static void describe_forced(const Problem *problem, Choice *choice)
   if (stages) choice->stages = (unsigned)stages->integer;
 }
 
-/* Conversions of 8-bit floats come with the products that take them. */
-static bool converts_small_floats(const Gpu *gpu)
-{
-  for (unsigned i = 0; i < gpu->n_products; i++)
-    if (number_is_small_float(gpu->products[i].a)) return true;
-  return false;
-}
-
 /* 8-bit floats that the GPU does not convert are bytes, which steps compute with integers; copies need nothing. */
 static bool takes_bytes(const Chooser *chooser)
 {
   const FusedOperator *op = chooser->problem->op;
-  if (fused_is_copy(op) || converts_small_floats(chooser->problem->gpu)) return false;
+  if (fused_is_copy(op) || gpu_converts_float8(chooser->problem->gpu)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (number_is_small_float(op->inputs[i].tensor->type)) return true;
   for (unsigned i = 0; i < op->n_outputs; i++)
@@ -112,21 +104,34 @@ static bool takes_bytes(const Chooser *chooser)
   return false;
 }
 
-/* Products take them by instructions alone. */
+/* Do products take operands of these types, by instructions or widened on the way? What a softmax gives nobody rounds to 8 bits without
+ * instructions. */
+static bool multiplies(const Problem *problem, NumberType a, NumberType b)
+{
+  return !fused_takes_weights(problem->op) && gpu_product(problem->gpu, "warp_mma", a, b, NUMBER_F32);
+}
+
+static bool is_byte_operand(const FusedOperator *op, unsigned input)
+{
+  return number_is_small_float(op->inputs[input].tensor->type) && fused_is_contracted(op, input) &&
+         !fused_is_widened(op, input);
+}
+
+/* Operands that no product takes are refused. */
 static bool check_products(Chooser *chooser)
 {
   const FusedOperator *op = chooser->problem->op;
-  for (unsigned i = 0; i < op->n_inputs; i++) {
-    const GraphTensor *tensor = op->inputs[i].tensor;
-    if (!number_is_small_float(tensor->type) || !fused_is_contracted(op, i) || fused_is_widened(op, i))
-      continue;
-    const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
-    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
-              "if the GPU has them, list their shapes; else convert to f16 or bf16 beforehand, or use s8",
-              "%s's description lists no product of %s, the type of `%s` (%s)", chooser->problem->gpu->name,
-              number_name(tensor->type), tensor->name, chooser->problem->gpu->file);
-    return false;
-  }
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    for (unsigned j = 0; j < op->n_inputs && is_byte_operand(op, i); j++) {
+      const GraphTensor *a = op->inputs[i].tensor, *b = op->inputs[j].tensor;
+      if (!is_byte_operand(op, j) || multiplies(chooser->problem, a->type, b->type)) continue;
+      const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
+      error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
+                "if the GPU has them, list their shapes; else convert to f16 or bf16 beforehand, or use s8",
+                "%s's description lists no product of %s, the type of `%s` (%s)", chooser->problem->gpu->name,
+                number_name(a->type), a->name, chooser->problem->gpu->file);
+      return false;
+    }
   return true;
 }
 

@@ -518,7 +518,8 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   if (!(rate > 0)) rate = model->default_copy;
   double all = tile->threads_copy ? model->thin_threads_copy : model->all_copy;
   rate = fmin(rate, all * gpu->sm_count / busy);
-  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency +
+  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, tile->threads_copy ? gemm->through : gemm->type) /
+                    model->tensor_efficiency +
                 widening(model, gemm, tile);
   cost.tensor = fmax(cost.tensor, widening_busy(model, gemm, tile, together));
   double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(model, gemm, tile, rate, 1);
@@ -554,11 +555,12 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   return cost;
 }
 
-/* FLOP a clock and SM of warp MMAs: stated for 16-bit operands, others by their width. */
+/* FLOP a clock and SM of warp MMAs: stated for 16-bit operands, others by their width, which is that of what they are widened to. */
 static double warp_rate(const Gpu *gpu, const CostGemm *gemm)
 {
   double rate = gpu_fact(gpu, "warp_mma.throughput");
-  return rate > 0 ? rate * number_bits(NUMBER_BF16) / number_bits(gemm->type) : product_rate(gpu, gemm->type);
+  return rate > 0 ? rate * number_bits(NUMBER_BF16) / number_bits(gemm->through)
+                  : product_rate(gpu, gemm->type);
 }
 
 #define WARP_ROWS 2 /* of warps, where a block has eight */

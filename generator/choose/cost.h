@@ -7,6 +7,7 @@ typedef struct CostGemm { /* extents; batches merge into one number */
   double a_bytes, b_bytes; /* of an element */
   unsigned out_bytes;
   NumberType type;               /* of the operands: which peak counts */
+  NumberType through;            /* what instructions of warps take, which threads may widen operands to */
   unsigned sms;                  /* SMs the kernel may use */
   bool a_straddles, b_straddles; /* rows of the operand start beside multiples of a sector, */
   bool out_straddles;            /* and those of the result */

@@ -195,6 +195,13 @@ static int64_t priced_batches(const Problem *problem, const FusedGemm *gemm, uns
   return shared ? MIN(batches, MAX(1, rows_of_groups(problem))) : batches;
 }
 
+static NumberType through_type(const Problem *problem, const FusedGemm *gemm)
+{
+  const GpuProduct *product =
+      gpu_product(problem->gpu, "warp_mma", gemm->a_type, gemm->b_type, gemm->acc_type);
+  return product ? product->through : gemm->a_type;
+}
+
 CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
 {
   const FusedOperator *op = swapped ? problem->turned : problem->op;
@@ -206,6 +213,7 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
                     .b_bytes = (double)number_bits(gemm_stored(gemm, true)) / CHAR_BIT,
                     .out_bytes = MAX(1, gemm_out_bytes(op) / gemm_products(problem)),
                     .type = gemm->a_type,
+                    .through = through_type(problem, gemm),
                     .sms = gemm_candidate_sms(problem),
                     .a_straddles = gemm_a_straddles(problem->gpu, gemm),
                     .b_straddles = gemm_b_straddles(problem->gpu, gemm),

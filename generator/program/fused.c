@@ -49,6 +49,16 @@ static bool takes_weights(const Program *program, const ProgramNode *dot)
   return found;
 }
 
+bool fused_takes_weights(const FusedOperator *op)
+{
+  bool takes = false;
+  for (unsigned i = 0; i < op->program->n_nodes && !takes; i++) {
+    const ProgramNode *node = &op->program->nodes[i];
+    takes = node->kind == NODE_REDUCE && node->reduction == REDUCTION_DOT && takes_weights(op->program, node);
+  }
+  return takes;
+}
+
 bool fused_is_widened(const FusedOperator *op, unsigned input)
 {
   const Program *program = op->program;

@@ -112,6 +112,8 @@ typedef struct FusedOperator {
 bool fused_step_is_in_front(const FusedOperator *op, const FusedStep *step);
 /* Behind a reduction of rows that leaves one value of each, as the step's own is. */
 bool fused_step_is_per_row(const FusedOperator *op, const FusedStep *step);
+/* Does a product take what a softmax gives? */
+bool fused_takes_weights(const FusedOperator *op);
 /* A contraction takes the input: where its elements lie says the binding. */
 bool fused_is_contracted(const FusedOperator *op, unsigned input);
 /* And is it widened to the other operand's type before? */

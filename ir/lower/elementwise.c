@@ -402,7 +402,7 @@ static LowerTile *narrow_source(Lower *lower, const IrOp *op, const LowerTile *t
   return narrow ? from : NULL;
 }
 
-static void set_widening(Lower *lower, IrOp *widen, NumberType from, NumberType into)
+void lower_set_widening(const Lower *lower, IrOp *widen, NumberType from, NumberType into)
 {
   ir_attribute_set(widen, ATTR_TYPE, ir_name(lower->module, number_name(from)));
   if (into != NUMBER_F16) ir_attribute_set(widen, ATTR_INTO, ir_name(lower->module, number_name(into)));
@@ -420,7 +420,7 @@ static bool widen_quads(Lower *lower, const IrOp *op, LowerTile *tile)
   tile->packed = true;
   for (unsigned i = 0; i < tile->n / 2; i += 2) {
     IrOp *widen = lower_emit(lower, OP_WIDEN_QUAD, 1, from->quads[i / 2]);
-    set_widening(lower, widen, from->element, tile->element);
+    lower_set_widening(lower, widen, from->element, tile->element);
     tile->pair[i] = lower_result(lower, widen, "pair", ir_scalar(NUMBER_B32));
     tile->pair[i + 1] = lower_result(lower, widen, "pair", ir_scalar(NUMBER_B32));
   }
@@ -470,7 +470,7 @@ static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, Ir
       tile->pair[i] = lower_value(lower, OP_WIDEN_NIBBLES, word, "pair", 2, loaded[i], picked);
     else
       tile->pair[i] = lower_value(lower, OP_WIDEN_PAIR, word, "pair", 1, loaded[i]);
-    set_widening(lower, tile->pair[i]->value->def, from, tile->element);
+    lower_set_widening(lower, tile->pair[i]->value->def, from, tile->element);
   }
 }
 

@@ -306,6 +306,8 @@ bool lower_known_truth(const IrOp *op, const Layout *layout, unsigned reg, bool 
 bool lower_same_truth(const Lower *lower, const IrOp *op, const Layout *layout, unsigned reg, unsigned other);
 
 /* ---- elementwise.c ---- */
+/* Of an op that widens: from which type of 8 bits or 4 into which of 16. */
+void lower_set_widening(const Lower *lower, IrOp *widen, NumberType from, NumberType into);
 
 bool lower_is_elementwise(IrOpcode code);
 void lower_elementwise(Lower *lower, IrOp *op);

@@ -7,6 +7,8 @@ typedef struct Fragment {
   IrExpr *reg[4];
 } Fragment;
 
+enum { HALVES = 2 }; /* of a fragment of 8 bits, which instructions of 16 take one after the other */
+
 /* Which k the registers have that an instruction takes: by steps of it, of their halves the first element (lane 0). */
 typedef struct Order {
   unsigned *first;
@@ -31,8 +33,9 @@ typedef struct Warp {
   unsigned *row, *column; /* their offsets */
   LowerMap a_map, b_map;  /* warps' part of the coordinates in A and B */
   bool round;             /* f32 operands rounded to tf32 */
-  Order order;            /* of k */
-  Run *runs;              /* of B's columns */
+  const GpuProduct *shape;
+  Order order; /* of k */
+  Run *runs;   /* of B's columns */
 } Warp;
 
 /* The accumulator's warps, seen from an operand: digits along k do not exist, along the other dimension they
@@ -162,12 +165,10 @@ static void load_b(Lower *lower, const Warp *warp, unsigned step, Fragment *b)
 
 static void set_kind(Lower *lower, IrOp *op, const Warp *warp)
 {
-  const LowerProduct *product = warp->product;
   IrModule *module = lower->module;
-  bool tf32 = warp->bytes == 4;
-  NumberType types[3] = {tf32 ? NUMBER_TF32 : product->a_type, tf32 ? NUMBER_TF32 : product->b_type,
-                         product->acc_type};
-  unsigned shape[3] = {16, 8, warp->k};
+  const GpuProduct *product = warp->shape;
+  NumberType types[3] = {product->through, product->widened ? product->through : product->b, product->acc};
+  unsigned shape[3] = {16, 8, warp->k / (product->widened ? HALVES : 1)};
   IrExpr *names[3], *numbers[3];
   for (unsigned i = 0; i < 3; i++) {
     names[i] = ir_name(module, number_name(types[i]));
@@ -196,6 +197,30 @@ static IrExpr *accumulator(Lower *lower, const Warp *warp, unsigned row, unsigne
   return ir_list(module, 4, items);
 }
 
+/* A register of four elements as two of two: neighbours where instructions convert these, else those that lie as far apart as they will. */
+static void widen(Lower *lower, const Warp *warp, NumberType from, IrExpr *word, IrExpr **low, IrExpr **high)
+{
+  IrOp *op = lower_emit(lower, OP_WIDEN_QUAD, 1, word);
+  lower_set_widening(lower, op, from, warp->shape->through);
+  if (!gpu_converts_float8(lower->context->gpu)) ir_attribute_set(op, ATTR_CROSSED, NULL);
+  *low = lower_result(lower, op, "pair", ir_scalar(NUMBER_B32));
+  *high = lower_result(lower, op, "pair", ir_scalar(NUMBER_B32));
+}
+
+/* A half of fragments of 8 bits, as fragments of 16: a lane's four elements of a row are two of an instruction's first half of k
+ * and two of its second. Which k these are is the same for A and B, and a sum has no order. */
+static void widen_half(Lower *lower, const Warp *warp, unsigned half, const Fragment *from, Fragment *to,
+                       unsigned n, bool of_a)
+{
+  NumberType type = of_a ? warp->shape->a : warp->shape->b;
+  for (unsigned i = 0; i < n && !lower->failed; i++)
+    if (of_a)
+      for (unsigned r = 0; r < 2; r++)
+        widen(lower, warp, type, from[i].reg[2 * half + r], &to[i].reg[r], &to[i].reg[2 + r]);
+    else
+      widen(lower, warp, type, from[i].reg[half], &to[i].reg[0], &to[i].reg[1]);
+}
+
 /* Down a column of pieces and up the next: the fragment of B stays, that of A at the turn is used twice.
  * Words are rounded right before their first use. */
 static void multiply(Lower *lower, const Warp *warp, Fragment *a, Fragment *b)
@@ -214,12 +239,23 @@ static void multiply(Lower *lower, const Warp *warp, Fragment *a, Fragment *b)
     }
 }
 
-static bool takes_types(Lower *lower, const Warp *warp)
+static void multiply_widened(Lower *lower, const Warp *warp, const Fragment *a, const Fragment *b)
+{
+  Fragment *wide_a = arena_new_array(lower->arena, Fragment, warp->rows),
+           *wide_b = arena_new_array(lower->arena, Fragment, warp->columns);
+  for (unsigned half = 0; half < HALVES && !lower->failed; half++) {
+    widen_half(lower, warp, half, a, wide_a, warp->rows, true);
+    widen_half(lower, warp, half, b, wide_b, warp->columns, false);
+    if (!lower->failed) multiply(lower, warp, wide_a, wide_b);
+  }
+}
+
+static const GpuProduct *shape_of(Lower *lower, const Warp *warp)
 {
   const LowerProduct *product = warp->product;
   NumberType a = warp->bytes == 4 ? NUMBER_TF32 : product->a_type,
              b = warp->bytes == 4 ? NUMBER_TF32 : product->b_type;
-  return gpu_product(lower->context->gpu, "warp_mma", a, b, product->acc_type) != NULL;
+  return gpu_product(lower->context->gpu, "warp_mma", a, b, product->acc_type);
 }
 
 void lower_mma_warp(Lower *lower, const LowerProduct *product)
@@ -232,7 +268,8 @@ void lower_mma_warp(Lower *lower, const LowerProduct *product)
   }
   warp.per = 4 / warp.bytes;
   warp.k = 8 * warp.per;
-  if (!takes_types(lower, &warp)) {
+  warp.shape = shape_of(lower, &warp);
+  if (!warp.shape) {
     lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL,
                "the description of the GPU lists no warp MMA of %s and %s into %s",
                number_name(product->a_type), number_name(product->b_type), number_name(product->acc_type));
@@ -260,6 +297,9 @@ void lower_mma_warp(Lower *lower, const LowerProduct *product)
       load_a(lower, &warp, s + 1, a[(s + 1) % 2]);
       load_b(lower, &warp, s + 1, b[(s + 1) % 2]);
     }
-    multiply(lower, &warp, a[s % 2], b[s % 2]);
+    if (warp.shape->widened)
+      multiply_widened(lower, &warp, a[s % 2], b[s % 2]);
+    else
+      multiply(lower, &warp, a[s % 2], b[s % 2]);
   }
 }

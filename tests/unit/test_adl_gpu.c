@@ -105,10 +105,25 @@ static void test_products(void **state)
   assert_non_null(gpu_product(gpu, "warpgroup_mma", NUMBER_E4M3, NUMBER_E5M2, NUMBER_F32));
   assert_null(gpu_product(gpu, "warpgroup_mma", NUMBER_S8, NUMBER_U8, NUMBER_S32));
   assert_null(gpu_product(gpu, "warp_mma", NUMBER_E4M3, NUMBER_E4M3, NUMBER_F32));
+  assert_true(gpu_converts_float8(gpu));
   product = gpu_product(gpu, "warp_mma", NUMBER_BF16, NUMBER_BF16, NUMBER_F32);
   assert_true(product->a_from_registers && !product->a_from_shared);
   assert_true(product->accumulator_bits == 25);
   assert_string_equal(product->accumulator_rounding, "truncate");
+}
+
+/* Types that no instruction takes are widened where a shape says so, and only there. */
+static void test_widened_products(void **state)
+{
+  g_autoptr(Gpu) a100 = load("a100");
+  g_autoptr(Gpu) geforce = load("rtx4090");
+  const GpuProduct *product = gpu_product(a100, "warp_mma", NUMBER_E4M3, NUMBER_E5M2, NUMBER_F32);
+  assert_true(product && product->widened && product->through == NUMBER_F16 && product->k == 32);
+  assert_false(gpu_converts_float8(a100));
+  product = gpu_product(a100, "warp_mma", NUMBER_BF16, NUMBER_BF16, NUMBER_F32);
+  assert_true(product && !product->widened && product->through == NUMBER_BF16);
+  product = gpu_product(geforce, "warp_mma", NUMBER_E4M3, NUMBER_E5M2, NUMBER_F32);
+  assert_true(product && !product->widened && product->through == NUMBER_E4M3);
 }
 
 static void near(double value, double expected)
@@ -269,6 +284,7 @@ int main(void)
       cmocka_unit_test(test_limits_and_facts),
       cmocka_unit_test(test_families),
       cmocka_unit_test(test_products),
+      cmocka_unit_test(test_widened_products),
       cmocka_unit_test(test_peaks),
       cmocka_unit_test(test_overlay),
       cmocka_unit_test(test_hash),

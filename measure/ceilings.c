@@ -123,8 +123,8 @@ bool bench_ceilings(BenchGpu *gpu, const Gpu *description, uint64_t types, doubl
     for (unsigned i = 0; (types >> type & 1) && i < G_N_ELEMENTS(loop_shapes); i++) {
       double *rate = i ? &ceilings->warpgroup_mma[type] : &ceilings->warp_mma[type];
       NumberType sum = number_class(type) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
-      if (gpu_product(description, loop_shapes[i].family, type, type, sum) &&
-          !measure_loop(gpu, &loop_shapes[i], type, seconds, rate, error))
+      const GpuProduct *product = gpu_product(description, loop_shapes[i].family, type, type, sum);
+      if (product && !measure_loop(gpu, &loop_shapes[i], product->through, seconds, rate, error))
         return false;
     }
   return true;

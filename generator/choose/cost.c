@@ -382,6 +382,14 @@ static double widening_busy(const CostModel *model, const CostGemm *gemm, const 
          (tile->by_warps ? model->widen_warps_busy : model->widen_nibbles_busy);
 }
 
+/* Of a k step: fragments of both operands that warps widen, each for itself. A warp's part is taken as a square. */
+static double widening_fragments(const CostModel *model, const CostGemm *gemm, const CostTile *tile)
+{
+  if (gemm->through == gemm->type) return 0;
+  double outputs = (double)tile->bm * tile->bn, warps = product_warps(tile->bm * tile->bn);
+  return warps * sqrt(outputs / warps) * (gemm->a_bytes + gemm->b_bytes) * tile->bk / model->widen_fragments;
+}
+
 /* What TMA brings an SM in a clock while `busy` of them copy. */
 static double copy_rate(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, double waves, double busy)
 {
@@ -520,7 +528,8 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, tile->threads_copy ? gemm->through : gemm->type) /
                     model->tensor_efficiency +
-                widening(model, gemm, tile);
+                widening(model, gemm, tile) +
+                (tile->threads_copy ? widening_fragments(model, gemm, tile) : 0);
   cost.tensor = fmax(cost.tensor, widening_busy(model, gemm, tile, together));
   double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(model, gemm, tile, rate, 1);
   if (!tile->threads_copy &&
@@ -625,7 +634,8 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   double warps = product_warps(tile->bm * tile->bn);
   double edge = sqrt(bm * bn / warps); /* a warp's part, taken as a square */
   double read = warps * edge * (gemm->a_bytes + gemm->b_bytes) * bk;
-  cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm) + widening(model, gemm, tile);
+  cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm) + widening(model, gemm, tile) +
+                widening_fragments(model, gemm, tile);
   cost.shared = filled / model->warp_shared + read / model->warp_fragments;
   cost.copy = filled / model->warp_copy;
   cost.latency = warp_latency(model, tile);

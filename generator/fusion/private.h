@@ -119,6 +119,8 @@ GraphTensor *fuser_own_tensor(Fuser *fuser, const GraphTensor *tensor);
 GraphTensor *fuser_expanded(Fuser *fuser, const GraphTensor *tensor, const GraphTensor *like);
 /* Readers of the node's result read its input, and NULL; or the node that writes the result. */
 GraphNode *fuser_reshape(Fuser *fuser, const GraphNode *node);
+/* A copy of the view that makes the node's result, in the shape in which it was computed: who computes it then stores it there. */
+GraphNode *fuser_write_view(Fuser *fuser, const GraphNode *node, GraphTensor *view);
 
 /* Part of a tensor along a dimension: `extent` indices from `first` on. */
 GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,

@@ -180,11 +180,11 @@ static GraphTensor *place_source(Fuser *fuser, GraphTensor *input, GraphTensor *
   return tensor;
 }
 
-static GraphNode *write_reshaped(Fuser *fuser, const GraphNode *node)
+GraphNode *fuser_write_view(Fuser *fuser, const GraphNode *node, GraphTensor *view)
 {
   GraphTensor *output = node->outputs[0], *whole = arena_memdup(fuser->arena, output, sizeof *output);
   GraphTensor *part = fuser_view_of(fuser, output);
-  GraphTensor *source = place_source(fuser, node->inputs[0], part);
+  GraphTensor *source = place_source(fuser, view, part);
   part->index = fuser->tensors->len;
   part->is_output = true; /* who computes it stores it */
   part->whole = whole;
@@ -203,7 +203,7 @@ GraphNode *fuser_reshape(Fuser *fuser, const GraphNode *node)
   const GraphTensor *input = node->inputs[0];
   GraphTensor *output = node->outputs[0];
   GraphTensor *view = output->is_output ? NULL : reshaped(fuser, input, output);
-  if (!view) return write_reshaped(fuser, node);
+  if (!view) return fuser_write_view(fuser, node, node->inputs[0]);
   fuser_note(fuser, "`%s` is read where `%s` lies: %s costs no kernel", output->name, input->name,
              node->op->name);
   fuser_replace_input(fuser, output, view);

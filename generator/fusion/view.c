@@ -43,6 +43,15 @@ static GraphNode *copy_out(Fuser *fuser, const GraphNode *node, GraphTensor *vie
   return fuser_copy_node(fuser, node, view, output);
 }
 
+/* Is the Transpose of what one node computes for it alone, and do rows stay rows? Then who computes it stores it where they belong. */
+static bool keeps_rows(const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0];
+  return node->op->id == ONNX_Transpose && !node->outputs[0]->n_consumers && input->producer &&
+         !input->is_output && !fuser_is_view(input) && !input->n_parts && input->n_consumers == 1 &&
+         input->rank > 1 && node->order[input->rank - 1] == input->rank - 1;
+}
+
 /* ---- Concat ---- */
 
 static bool keeps_order(const GraphNode *node)
@@ -164,7 +173,9 @@ static void replace_node(Fuser *fuser, const GraphNode *node, GPtrArray *copies)
       fuser_note(fuser, "`%s` is read where `%s` lies: %s costs no kernel", output->name, input->name,
                  node->op->name);
     fuser_replace_input(fuser, output, view);
-    if (output->is_output) g_ptr_array_add(copies, copy_out(fuser, node, view, output));
+    if (output->is_output)
+      g_ptr_array_add(copies, keeps_rows(node) ? fuser_write_view(fuser, node, view)
+                                               : copy_out(fuser, node, view, output));
   }
 }
 

@@ -4,9 +4,12 @@
 Products, batches, transposes, sums, diagonals, ellipses that broadcast, no result's letters, three operands, extents that are open."""
 import functools
 import itertools
+import json
 import math
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 import runs
 
@@ -65,7 +68,28 @@ def check(gpu, kind, equation, *shapes, dims=None):
         sys.exit(f"{gpu} {kind} {equation} of {sizes}: error {error:.2e}, {len(found['y'])} of {len(wanted)} elements")
 
 
+def check_launches(gpu, equation, *shapes):
+    """Operands that are turned are read where they lie, and rows are written where the result has them: one kernel."""
+    names = [chr(ord("a") + i) for i in range(len(shapes))]
+    graph = {"name": "einsum", "inputs": {n: {"type": "bf16", "shape": s, "align": 16} for n, s in zip(names, shapes)},
+             "nodes": [{"op": "Einsum", "inputs": names, "outputs": ["y"], "attributes": {"equation": equation}}], "outputs": ["y"]}
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "graph.json")
+        path.write_text(json.dumps(graph))
+        done = subprocess.run([sys.argv[1], "compile", path, "--gpu", gpu, "--emit", "ptx", "--out", folder], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{gpu} {equation}: exit {done.returncode}\n{done.stderr}")
+        plan = json.loads(pathlib.Path(folder, gpu, "plan.json").read_text())
+    if len(plan["launches"]) != 1 or plan["workspace"]["bytes"]:
+        sys.exit(f"{gpu} {equation}: {len(plan['launches'])} launches, workspace {plan['workspace']}")
+
+
 for device in ("h100", "a100"):
+    check_launches(device, "bhr,hdr->bhd", ["B", 4, 128], [4, 64, 128])
+    check_launches(device, "bhd,hdr->bhr", ["B", 4, 64], [4, 64, 128])
+    for rows in (1, 33, 129):
+        check(device, "bf16", "bhr,hdr->bhd", ["B", 3, 40], [3, 24, 40], dims={"B": rows})
+        check(device, "bf16", "bhd,hdr->bhr", [rows, 3, 24], [3, 24, 40])
     for kind in ("f32", "bf16"):
         check(device, kind, "ij,jk->ik", [5, 31], [31, 7])
         check(device, kind, "bhid,bhjd->bhij", [2, 3, 5, 8], [2, 3, 6, 8])

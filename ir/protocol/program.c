@@ -676,15 +676,17 @@ static int64_t tells_apart(const Program *program, const Scalar *scalar, const S
     return scalar->b->number;
   if (scalar->kind == SCALAR_INT) return scalar->number > 1 || scalar->number < 0 ? INT64_MAX : 0;
   int64_t most = 0;
-  for (unsigned i = 0; scalar->kind == SCALAR_VALUE && i < program->steps->len; i++) {
+  bool named = scalar->kind == SCALAR_VALUE;
+  for (unsigned i = 0; named && most < INT64_MAX && i < program->steps->len; i++) {
     const Step *step = program_step(program, i);
     if (step->kind == STEP_SET && step->value == (int)scalar->number &&
         counts_along(program, step->scalar[0], longest, names))
       most = MAX(most, tells_apart(program, step->scalar[0], longest, names + 1));
   }
-  most = MAX(most, tells_apart(program, scalar->a, longest, names));
-  most = MAX(most, tells_apart(program, scalar->b, longest, names));
-  return MAX(most, tells_apart(program, scalar->c, longest, names));
+  const Scalar *parts[] = {scalar->a, scalar->b, scalar->c};
+  for (unsigned i = 0; most < INT64_MAX && i < G_N_ELEMENTS(parts); i++) /* more than that nothing is */
+    most = MAX(most, tells_apart(program, parts[i], longest, names));
+  return most;
 }
 
 /* Does a loop take in fewer, wider steps what the long one takes, or most of it (overlap_sums)? Then neither

@@ -94,6 +94,17 @@ static IrExpr *runtime_offset(Lower *lower, const LowerShared *shared, unsigned 
   return lower_mul(lower, NUMBER_S32, lower_s32(lower, steps), lower_int(lower, weight));
 }
 
+/* What of a sum is known at run time only; `constant`: the rest. */
+static const IrExpr *runtime_part(const IrExpr *low, int64_t *constant)
+{
+  *constant = 0;
+  bool sum = low->kind == EXPR_BINARY && low->operator_ == OPERATOR_ADD;
+  for (unsigned i = 0; sum && i < 2; i++)
+    if (ir_expr_is_int(low->items[i], constant) && *constant >= 0) return low->items[1 - i];
+  *constant = 0;
+  return low;
+}
+
 static bool sub_tile(Lower *lower, const IrExpr *expr, LowerShared *shared)
 {
   if (!lower_shared_operand(lower, expr->items[0], shared)) return false;
@@ -107,7 +118,8 @@ static bool sub_tile(Lower *lower, const IrExpr *expr, LowerShared *shared)
       return false;
     }
     if (!ir_expr_is_int(range->items[0], &low)) {
-      IrExpr *offset = runtime_offset(lower, shared, d, range->items[0], extent);
+      IrExpr *offset = runtime_offset(lower, shared, d, runtime_part(range->items[0], &low), extent);
+      shared->origin[d] += (unsigned)low;
       shared->base = lower_add(lower, NUMBER_U32, shared->base, offset);
       shared->fixed = lower_add(lower, NUMBER_U32, shared->fixed, offset);
     } else if (low >= 0 && low + extent <= shared->extent[d]) {

@@ -502,7 +502,22 @@ static void choose_product(Choice *choice, IrOp *mma)
 
 /* ---- Slots that arithmetic alone reads ---- */
 
-/* Why the engine cannot fill a tile that lies row by row, unswizzled; NULL if it can. */
+/* Do products take what is computed from the slot, whose rows are then swizzled, and come in boxes no wider than that? */
+static bool comes_in_panels(const Choice *choice, const Operand *operand, const Mechanism *engine,
+                            unsigned inner)
+{
+  NumberType element = operand->slot->declared->element;
+  unsigned bytes = (unsigned)number_bytes_of(element, inner);
+  bool makes = false;
+  for (unsigned i = 0; i < choice->products->len && !makes; i++) {
+    const IrOp *mma = choice->products->pdata[i];
+    makes = slot_makes(choice->kernel, mma->operands[1], operand->slot);
+  }
+  return makes && operand->inner == 1 && ir_tile_extent(operand->slot->declared, 0) > 1 &&
+         swizzle_widest(mechanism_swizzles(engine, NULL, element), bytes);
+}
+
+/* Why the engine cannot fill a tile that lies row by row; NULL if it can. */
 static const char *rows_refusal(const Choice *choice, const Operand *operand, const Mechanism *engine)
 {
   const IrOp *fill = operand->fill[0];
@@ -517,7 +532,8 @@ static const char *rows_refusal(const Choice *choice, const Operand *operand, co
   if (number_bytes_of(tensor->element, inner) % MAX(1, engine->row_multiple))
     return choice_refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
                           engine->row_multiple);
-  if (inner > engine->box_max || !tensor_box_side(rows, engine->box_max))
+  bool panels = comes_in_panels(choice, operand, engine, inner);
+  if ((inner > engine->box_max && !panels) || !tensor_box_side(rows, engine->box_max))
     return choice_refusal(choice, "the tile divides into no boxes of at most %u elements a side",
                           engine->box_max);
   return NULL;

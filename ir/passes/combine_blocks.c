@@ -1,11 +1,12 @@
-/* combine_blocks: blocks of a cluster that share a tile add up what each has of it.
+/* combine_blocks: blocks of a cluster that share a tile add up what each has of it, and so do consumers of one block that have
+ * a part of its k each.
  *
  * needs  STAGED with waits derived and instances split
  * gives  for each `combine`: a shared tile with room for one part from every other block; each block puts every part of
  *        its columns but its own into the block that owns them; each owner adds, where the sum is first used, what has come
  *        from all others, in a fixed order
- * breaks nothing; says only what is put where and what takes it from there: the barrier that counts the bytes, and the
- *        cluster's start, are derive_barriers'
+ * breaks nothing; says only what is put where and what takes it from there: the barrier that counts the bytes, or at which
+ *        consumers meet, and the cluster's start are derive_barriers'
  *
  * The blocks of the lowest ranks own parts, as many as the columns have parts: more blocks may share a tile
  * than its columns can be divided among. What uses the sum is then an `if` that the other ranks skip.
@@ -30,8 +31,10 @@ typedef struct {
   IrOp *role, *op;
   int64_t rows; /* of an instance's operand */
   CombineShares shares;
-  int64_t blocks, instances;
-  bool reuse; /* the channel's slots take the parts */
+  int64_t sharers, instances; /* instances: that a sharer is made of */
+  IrExpr *rank;               /* which of the sharers one is */
+  bool within;                /* the sharers are consumers of one block */
+  bool reuse;                 /* the channel's slots take the parts */
   const char *exchange;
 } Combine;
 
@@ -104,22 +107,21 @@ static IrExpr *columns_of(const Combine *combine, int64_t owner)
                        low, combine->shares.columns);
 }
 
-/* To every other block its columns. Among an owner's senders the next block in the order of ranks is first.
- */
+/* To every other sharer its columns. Among an owner's senders the next one in the order of ranks is first. */
 static void send_parts(const Combine *combine, IrBuilder *builder)
 {
   IrModule *module = combine->module;
-  int64_t blocks = combine->blocks;
-  IrExpr *rank = ir_call(module, "cluster_rank", 0);
+  int64_t sharers = combine->sharers;
+  IrExpr *rank = combine->rank;
   for (int64_t owner = 0; owner < combine->shares.owners; owner++) {
     IrExpr *other = ir_binary(module, OPERATOR_NE, rank, ir_int(module, owner));
     IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_IF, 1, other)));
     inner.mark = builder->mark;
-    IrExpr *distance = ir_binary(module, OPERATOR_ADD, rank, ir_int(module, blocks - 1 - owner));
+    IrExpr *distance = ir_binary(module, OPERATOR_ADD, rank, ir_int(module, sharers - 1 - owner));
     IrExpr *place =
-        blocks == 2 ? ir_int(module, 0) : ir_binary(module, OPERATOR_MOD, distance, ir_int(module, blocks));
+        sharers == 2 ? ir_int(module, 0) : ir_binary(module, OPERATOR_MOD, distance, ir_int(module, sharers));
     IrOp *put = ir_emit(&inner, OP_PUT, 2, rows_of(combine, place), columns_of(combine, owner));
-    ir_attribute_set(put, ATTR_PEER, ir_int(module, owner));
+    if (!combine->within) ir_attribute_set(put, ATTR_PEER, ir_int(module, owner));
   }
 }
 
@@ -129,7 +131,7 @@ static IrExpr *own_columns(const Combine *combine, IrBuilder *builder, const IrT
   IrModule *module = combine->module;
   IrExpr *own = columns_of(combine, 0);
   for (int64_t owner = 1; owner < combine->shares.owners; owner++) {
-    IrExpr *is = ir_binary(module, OPERATOR_EQ, ir_call(module, "cluster_rank", 0), ir_int(module, owner));
+    IrExpr *is = ir_binary(module, OPERATOR_EQ, combine->rank, ir_int(module, owner));
     own = ir_emit_value(builder, OP_SELECT, *type, "own", 3, is, columns_of(combine, owner), own);
   }
   return own;
@@ -149,19 +151,23 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
 {
   IrModule *module = combination->module;
   const IrType *from = &op->operands[0]->value->type, *to = &op->results[0]->type;
-  int64_t blocks = 1;
+  int64_t blocks = 1, instances = ir_attribute_int(role, ATTR_INSTANCES, 1);
   const IrExpr *cluster = ir_launch_get(combination->kernel, ATTR_CLUSTER);
   if (cluster) ir_expr_is_int(cluster, &blocks);
+  bool within = ir_attribute_int(op, ATTR_CONSUMERS, 1) > 1;
   Combine combine = {.module = module,
                      .role = role,
                      .op = op,
                      .rows = ir_tile_extent(from, 0),
-                     .blocks = blocks,
-                     .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
+                     .sharers = within ? instances : blocks,
+                     .instances = within ? 1 : instances,
+                     .rank = ir_call(module, within ? "instance" : "cluster_rank", 0),
+                     .within = within,
                      .reuse = ir_attribute_int(op, ATTR_REUSE, 0) > 0};
-  if (!division_shares(op, blocks, &combine.shares)) {
+  const char *who = within ? "consumers of a block" : "blocks of a cluster";
+  if (!division_shares(op, combine.sharers, &combine.shares)) {
     error_set(error, ERROR_INPUT, &op->mark, "combine", NULL,
-              "%d blocks of a cluster combine a tile of %d columns into parts of %d", (int)blocks,
+              "%d %s combine a tile of %d columns into parts of %d", (int)combine.sharers, who,
               (int)ir_tile_extent(from, 1), (int)combine.shares.columns);
     return false;
   }
@@ -180,12 +186,13 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   IrExpr *sum = add_parts(&combine, &reader, own, to);
   ir_replace_uses(role->regions[0], op->results[0], sum);
   ir_op_remove(op);
-  if (combine.shares.owners == blocks)
-    ir_remark(combination->context, "%d blocks share a tile: each adds up %d of its columns", (int)blocks,
-              (int)combine.shares.columns);
+  const char *sharers = within ? "consumers" : "blocks";
+  if (combine.shares.owners == combine.sharers)
+    ir_remark(combination->context, "%d %s share a tile: each adds up %d of its columns",
+              (int)combine.sharers, sharers, (int)combine.shares.columns);
   else
-    ir_remark(combination->context, "%d blocks share a tile: parts of %d columns are added up in %d of them",
-              (int)blocks, (int)combine.shares.columns, (int)combine.shares.owners);
+    ir_remark(combination->context, "%d %s share a tile: parts of %d columns are added up in %d of them",
+              (int)combine.sharers, sharers, (int)combine.shares.columns, (int)combine.shares.owners);
   return true;
 }
 

@@ -8,6 +8,7 @@
  *        end of the role that thread waits for all of them, since shared memory must live as long. For a `get` the
  *        barrier between it and the put. Where a ring lies in the slots of another, all threads of the role meet before
  *        they put anything there.
+ *        What consumers of one block put into a tile they have in common all of them take once they have met behind it.
  *        For what peers put: mbarriers that count its bytes, which one thread of the receiver announces (the peers' may come
  *        before that), and an await in front of the first `get`. A ring whose slots are filled again has empty barriers too: the
  *        receivers' warps arrive at those of all senders, and the role ends by waiting for these: no block leaves before its
@@ -593,6 +594,36 @@ static bool receive(Meetings *meetings, GError **error)
   return false;
 }
 
+/* ---- What consumers put ---- */
+
+typedef struct {
+  const Meetings *meetings;
+  IrOp *last; /* put into a tile, of any consumer's and all's */
+} Common;
+
+static void find_common(IrOp *op, void *data)
+{
+  Common *common = data;
+  const IrFunction *kernel = common->meetings->kernel;
+  if (op->code != OP_PUT || ir_attribute(op, ATTR_PEER)) return;
+  const IrOp *memory = memory_of(kernel, op->operands[0]);
+  if (memory && memory->code == OP_SHARED) common->last = op;
+}
+
+/* Consumers that add up what each has of a tile: all of them have put it before one takes it. */
+static void meet_consumers(Meetings *meetings, IrOp *role)
+{
+  Common common = {meetings, NULL};
+  meetings->role = role;
+  if (instances_of(role) < 2) return;
+  ir_region_visit(role->regions[0], find_common, &common);
+  if (!common.last) return;
+  IrBuilder builder = ir_builder_after(outermost(common.last));
+  builder.mark = common.last->mark;
+  meet(meetings, &builder, ir_int(meetings->module, meetings->next_barrier++),
+       (int64_t)ir_role_warps(role) * WARP_LANES);
+}
+
 /* ---- The kernel ---- */
 
 static void note_barrier(IrOp *op, void *data)
@@ -667,6 +698,9 @@ bool pass_derive_barriers(IrModule *module, const IrPassContext *context, GError
   if (!receive(&meetings, error)) return false;
   ir_region_visit(kernel->body, note_barrier, &meetings);
   for (IrOp *op = kernel->body->first; op; op = op->next)
-    if (op->code == OP_ROLE) hand_over(&meetings, op);
+    if (op->code == OP_ROLE) {
+      meet_consumers(&meetings, op);
+      hand_over(&meetings, op);
+    }
   return check_announced(kernel, context->gpu, error);
 }

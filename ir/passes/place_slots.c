@@ -84,21 +84,22 @@ static void place_slot(Slots *slots, IrOp *slot, unsigned inner, SlotReader read
 }
 
 /* Is the value computed, element by element, from what lies in the slot? A value is looked at once, however often it is read. */
-static bool comes_from(const Slots *slots, const IrExpr *operand, const IrOp *slot, GHashTable *seen)
+static bool comes_from(const IrFunction *kernel, const IrExpr *operand, const IrOp *slot, GHashTable *seen)
 {
   const IrOp *def = operand->kind == EXPR_VALUE ? operand->value->def : NULL;
   if (!def || !g_hash_table_add(seen, operand->value)) return false;
-  if (def->code == OP_GET) return ir_slot_of(slots->kernel, def->operands[0], NULL) == slot;
+  if (def->code == OP_GET) return ir_slot_of(kernel, def->operands[0], NULL) == slot;
   bool from = false;
   for (unsigned i = 0; ir_op_is_elementwise(def->code) && i < def->n_operands && !from; i++)
-    from = comes_from(slots, def->operands[i], slot, seen);
+    from = ir_slot_of(kernel, def->operands[i], NULL) == slot ||
+           comes_from(kernel, def->operands[i], slot, seen);
   return from;
 }
 
-static bool computed_from(const Slots *slots, const IrExpr *operand, const IrOp *slot)
+bool slot_makes(const IrFunction *kernel, const IrExpr *operand, const IrOp *slot)
 {
   g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-  return comes_from(slots, operand, slot, seen);
+  return comes_from(kernel, operand, slot, seen);
 }
 
 /* Is the value computed, element by element, from a product's sum? */
@@ -163,7 +164,7 @@ static SlotReader reader_of(Slots *slots, const IrOp *slot, unsigned inner)
   for (unsigned i = 0; i < slots->ops->len; i++) {
     const IrOp *op = slots->ops->pdata[i];
     if (op->code != OP_MMA) continue;
-    if (inner == 1 && whole && computed_from(slots, op->operands[1], slot)) return READ_OPERAND;
+    if (inner == 1 && whole && slot_makes(slots->kernel, op->operands[1], slot)) return READ_OPERAND;
     multiplied |= ir_slot_of(slots->kernel, op->operands[1], NULL) == slot ||
                   ir_slot_of(slots->kernel, op->operands[2], NULL) == slot;
     const Mechanism *mechanism = ir_mechanism_of(op);

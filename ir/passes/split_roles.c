@@ -183,7 +183,7 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
  * add up what they have of a tile cannot walk: the planner sees to it that they are few. */
 static bool is_persistent(const Split *split, const IrOp *tiles)
 {
-  if (split->cluster.shared_tile && split->combines) return false;
+  if (split->combines && (split->cluster.shared_tile || split->consumers > 1)) return false;
   return tiles_are_streamed(tiles) || split->context->sm_budget ||
          ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
 }

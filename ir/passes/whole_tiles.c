@@ -5,14 +5,13 @@
 
 typedef struct {
   IrOp *tiles;
-  bool gets, multiplies;
+  bool gets, multiplies, warps, combines;
   const char *against;
 } Walk;
 
 static bool crosses_block(const IrOp *op)
 {
   switch (op->code) {
-  case OP_COMBINE:
   case OP_SYNC:
   case OP_PUT: return true;
   case OP_REDUCE:
@@ -32,7 +31,8 @@ static Walk walk_of(const GPtrArray *ops)
     IrOp *op = ops->pdata[i];
     if (op->code == OP_TILES) walk.tiles = op;
     if (op->code == OP_FILL && !ir_is_engine_copy(op)) walk.against = "threads copy";
-    if (op->code == OP_MMA && !ir_is_grouped_product(op)) walk.against = "warps multiply";
+    walk.warps |= op->code == OP_MMA && !ir_is_grouped_product(op);
+    walk.combines |= op->code == OP_COMBINE;
     if (crosses_block(op)) walk.against = "the whole block works together on a tile";
     walk.gets |= op->code == OP_GET;
     walk.multiplies |= op->code == OP_MMA;
@@ -47,9 +47,11 @@ static bool has_barriers(const IrPassContext *context, int64_t instances)
 
 static bool takes_turns(const IrPassContext *context, IrModule *module, const Walk *walk, TileRole role)
 {
-  const char *against = walk->gets ? "the whole block works together on a tile" : walk->against;
+  const char *against =
+      walk->gets || walk->combines ? "the whole block works together on a tile" : walk->against;
   int64_t turns = walk->tiles ? ir_attribute_int(walk->tiles, ATTR_PINGPONG, 1) : 1;
   if (turns <= 1) return false;
+  if (walk->warps) against = "warps multiply";
   if (role != ROLE_ONLY) against = "a role of its own fills slots with values";
   if (!ir_attribute_int(walk->tiles, ATTR_PERSISTENT, 0)) against = "a block has one tile";
   if (!has_barriers(context, turns)) against = "a block has too few named barriers";

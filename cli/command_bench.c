@@ -61,7 +61,7 @@ const Option bench_options[] = {
      .value = "MODE",
      .choices = accumulate_choices,
      .doc = "sums of products of 8-bit floats, ours and cublaslt's, where the graph does not say: exact "
-            "(default) "
+            "(default, but of attention) "
             "or fast"},
     {.name = "cublaslt", .value = "FILE", .doc = "the library; default: searched for"},
     {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
@@ -351,7 +351,7 @@ static bool measure(Bench *bench, GError **error)
   s->cases = (BenchCase **)(void *)bench->cases->pdata;
   s->n_cases = bench->cases->len;
   for (unsigned i = 0; i < s->n_cases; i++)
-    s->cases[i]->accumulate = s->fast_accumulation ? ACCUMULATE_FAST : ACCUMULATE_EXACT;
+    s->cases[i]->accumulate = accumulate_parse(argument_value(bench->arguments, "accumulate"));
   s->version = ADLGEN_VERSION;
   s->reference = run_compare;
   s->line = print_line;

@@ -358,7 +358,10 @@ static GraphTensor *leant(Attention *at, GraphTensor *scores)
   GraphTensor *row = moved(at, place(at, "row", scores, -2), ONNX_Add, ONNX_Sub);
   GraphTensor *key = expand_cast(at->x, "key", place(at, "key", scores, -1), NUMBER_F32);
   row = expand_cast(at->x, "row", row, NUMBER_F32);
-  if (scales_last(at)) slopes = expand(at->x, ONNX_Div, "slope", slopes, scale);
+  if (scales_last(at)) {
+    GraphTensor *inverse = expand_number(at->x, "inverse", NUMBER_F32, 1 / scale_of(at));
+    slopes = expand(at->x, ONNX_Mul, "slope", slopes, inverse);
+  }
   GraphTensor *bias = expand(at->x, ONNX_Mul, part, expand(at->x, ONNX_Sub, "distance", key, row), slopes);
   scores = expand(at->x, ONNX_Add, part, expand_cast(at->x, "wide", scores, NUMBER_F32), bias);
   return scales_last(at) ? expand(at->x, ONNX_Mul, part, scores, scale) : scores;

@@ -302,6 +302,8 @@ static bool write_score(KernelBuild *build)
   scope.data = &place;
   scope.load = attention_load;
   scope.index = place_index;
+  scope.approximate = true; /* as exponentials are; weights are rounded to the operands' type */
+  scope.least = step_precision(attention_of(build->op)->type);
   scope.anchors[0] = add_tile(&scope, "product", place.rows, place.columns);
   add_place(&scope, &place, true);
   if (!choice_int(build->choice, "places", 0)) place.shift = attention_number(&scope, "shift");

@@ -425,6 +425,7 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder)
                       .narrow = build->math_narrow,
                       .fast = build->fast,
                       .bytes = build->choice->bytes,
+                      .least = STEP_FULL,
                       .error = build->error};
 }
 
@@ -433,6 +434,10 @@ bool scope_write_step(StepScope *scope, unsigned i)
   KernelBuild *build = scope->build;
   const FusedStep *step = &build->op->steps[i];
   StepWriter writer = kernel_steps(build, &scope->builder);
+  if (scope->approximate) {
+    writer.approximate = true;
+    writer.least = scope->least;
+  }
   IrExpr **operands = arena_new_array(build->module->arena, IrExpr *, step->n_operands + 1);
   for (unsigned j = 0; j < step->n_operands; j++)
     operands[j] = in_compute_form(build->module, scope_operand(scope, &step->operands[j]), step->compute);

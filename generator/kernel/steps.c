@@ -171,10 +171,12 @@ static const char *form_in(StepWriter *writer, const IrModule *library, const ch
 }
 
 /* The function's fast form if fast mathematics are asked for and there is one; else the shortest form that is
- * good enough for the result's type. */
+ * good enough for the result's type, the hardware's where it is let. */
 static const char *function_name(StepWriter *writer, const char *name)
 {
   const char *form = writer->fast ? form_in(writer, writer->library, name, "fast") : NULL;
+  if (!form && writer->approximate && writer->precision <= STEP_BRIEF)
+    form = form_in(writer, writer->narrow, name, "hardware");
   if (!form && writer->precision <= STEP_BRIEF) form = form_in(writer, writer->narrow, name, "brief");
   if (!form && writer->precision <= STEP_NARROW) form = form_in(writer, writer->narrow, name, "narrow");
   return form ? form : name;
@@ -379,7 +381,7 @@ IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands)
   for (unsigned i = 0; i < step->n_operands; i++) {
     if (operands[i]) converted[i] = step_convert(writer, operands[i], operand_type(step, operands, i));
   }
-  writer->precision = step_precision(step->type);
+  writer->precision = MIN(step_precision(step->type), writer->least);
   bool special;
   IrExpr *value = write_special(writer, step, converted, &special);
   if (!special) value = write_form(writer, step, converted);

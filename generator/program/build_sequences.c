@@ -165,7 +165,7 @@ static ProgramValue leant(Sequences *s, ProgramValue scores, bool ending, double
                                   PROGRAM_NONE};
   ProgramValue slope = program_add_read(at, s->node, access);
   if (by != 1)
-    slope = program_add_number(at, s->node, ONNX_Div, slope, program_immediate((float)by, NUMBER_F32));
+    slope = program_add_number(at, s->node, ONNX_Mul, slope, program_immediate((float)(1 / by), NUMBER_F32));
   ProgramValue distance =
       program_add_index(at, s->node, symbolic_sub(arena, symbol(s, s->key), symbol(s, s->row)));
   if (ending) distance = whole(s, ONNX_Sub, distance, whole(s, ONNX_Sub, s->keys, s->rows));

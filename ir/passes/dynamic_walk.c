@@ -3,7 +3,9 @@
  * The producer begins a tile by claiming the next one (`claim`), so that the answer is there when it has copied all of
  * its own, and then tells it to the other roles through a slot of @walk; it goes on with the next tile's copies while
  * they compute and store. Every tile claims once, so behind the last claim of a launch the counter is zero again, as the
- * next launch wants it. Which block has which tile does not matter to what is computed. */
+ * next launch wants it. Where a scheduler knows on the device alone how many tiles there are, it says so when it has none left, and each
+ * block claims once more as it ends: by then all tiles are claimed, so these numbers are nobody's, and the last of them is that of
+ * tiles and blocks. Which block has which tile does not matter to what is computed. */
 #include "ir/facts.h"
 #include "ir/pass.h"
 #include "ir/passes/scheduler.h"
@@ -26,7 +28,6 @@ static const char *refusal(const Split *split, const IrOp *tiles, bool engine)
   bool sums = ir_launch_get(split->kernel, ATTR_FLAGS) != NULL;
   ir_region_visit(tiles->regions[0], note_sum, &sums);
   if (!engine) return "threads copy, and no role of its own does";
-  if (scheduler_of(split->module, tiles)) return "how many tiles there are is known on the device only";
   if (split->cluster.blocks > 1) return "the blocks of a cluster walk together";
   if (split->pingpong > 1 || tiles_are_streamed(tiles)) return "warpgroups or blocks share tiles";
   if (sums) return "the kernel has flags of its own";
@@ -87,9 +88,15 @@ void dynamic_begin(Role *role, IrBuilder *builder)
       role_cursor_new(role->split, builder, role->split->walk, role->kind == ROLE_PRODUCER ? "tell" : "told");
 }
 
+bool dynamic_claims(const Role *role)
+{
+  return role->split->walk && role->kind == ROLE_PRODUCER;
+}
+
 IrExpr *dynamic_claim(const Role *role, IrBuilder *builder, IrExpr *total)
 {
-  if (role->kind != ROLE_PRODUCER) return NULL;
+  if (!dynamic_claims(role)) return NULL;
+  if (!total) total = ir_int(role->split->module, G_MAXINT32);
   return ir_emit_value(builder, OP_CLAIM, ir_scalar(NUMBER_S32), "claimed", 1, total);
 }
 
@@ -109,4 +116,20 @@ void dynamic_next(const Role *role, IrBuilder *builder, IrExpr *index, IrExpr *c
   }
   ir_emit(builder, OP_ADVANCE, 1, role->walk);
   ir_emit(builder, OP_SET, 2, index, next);
+}
+
+void dynamic_close(const Role *role, IrBuilder *inner, IrBuilder *behind, IrExpr *index, IrExpr *claimed,
+                   IrExpr *total)
+{
+  IrModule *module = role->split->module;
+  inner->mark = behind->mark;
+  if (!role->split->walk) {
+    scheduler_close(inner, index);
+    return;
+  }
+  dynamic_next(role, inner, index, claimed);
+  if (!total) return;
+  IrExpr *blocks = ir_call(module, "blocks", 1, ir_int(module, 0));
+  ir_emit_value(behind, OP_CLAIM, ir_scalar(NUMBER_S32), "last", 1,
+                ir_binary(module, OPERATOR_ADD, total, blocks));
 }

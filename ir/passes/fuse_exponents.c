@@ -3,13 +3,15 @@
  * needs  STAGED, before the stages of loops are chosen
  * gives  in roles that multiply: where a value of each row is subtracted from a tile, the difference times a
  *        constant goes into exp2 and nowhere else, the value times the constant, once a row, and a fused multiply-add an
- *        element
+ *        element. What s adds to each row and multiplies all by goes into these two, and behind the rows' maxima (lift_scores.c); constants
+ *        in front of that become one factor
  * breaks nothing; the constant's magnitude is at most 1, so that no product overflows where the difference did not
  *
  * The exponent is off by a rounding of m c, the same for all of a row: a softmax divides by a sum that is off alike.
  * Kernels that read rows from memory have instructions to spare and keep the subtraction. */
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/lift_scores.h"
 
 static IrOp *only_user(IrRegion *scope, const IrValue *value)
 {
@@ -45,13 +47,15 @@ static void fuse(IrModule *module, IrRegion *scope, IrOp *difference)
   const IrExpr *factor = scaled->operands[constant];
   const IrOp *power = is_small(factor) ? only_user(scope, scaled->results[0]) : NULL;
   if (!power || power->code != OP_EXP2) return;
+  LiftedScores scores = ir_lift_scores(scope, difference);
   IrBuilder builder = ir_builder_before(scaled);
   builder.mark = scaled->mark;
-  const IrExpr *row = difference->operands[1];
+  IrExpr *row = difference->operands[1];
+  if (scores.more) row = ir_emit_value(&builder, OP_SUB, row->value->type, "above", 2, row, scores.more);
   IrExpr *base =
       ir_emit_value(&builder, OP_MUL, row->value->type, "base", 2, row, ir_float(module, -factor->number));
   IrExpr *fused = ir_emit_value(&builder, OP_FMA, scaled->results[0]->type, scaled->results[0]->name, 3,
-                                difference->operands[0], factor, base);
+                                scores.core, ir_float(module, factor->number * scores.times), base);
   ir_replace_uses(scope, scaled->results[0], fused);
   ir_op_remove(scaled);
   ir_op_remove(difference);

@@ -138,12 +138,16 @@ static void keep_variables(IrRegion *body)
 }
 
 IrBuilder scheduler_open(IrBuilder *builder, const IrFunction *scheduler, IrExpr *const *arguments,
-                         IrExpr **coordinates, IrExpr **index)
+                         IrExpr **coordinates, IrExpr **index, IrExpr **total)
 {
   IrModule *module = builder->module;
   IrExpr *first = ir_call(module, "block", 1, ir_int(module, 0));
   *index = ir_emit_value(builder, OP_VAR, ir_scalar(NUMBER_S32), "tile", 1, first);
   (*index)->value->variable = true;
+  if (total) {
+    *total = ir_emit_value(builder, OP_VAR, ir_scalar(NUMBER_S32), "tiles", 1, ir_int(module, 0));
+    (*total)->value->variable = true;
+  }
   IrRegion *body = ir_region_add(ir_emit(builder, OP_LOOP, 0));
   IrBuilder inner = ir_builder_at_end(body);
   inner.mark = builder->mark;
@@ -162,6 +166,7 @@ IrBuilder scheduler_open(IrBuilder *builder, const IrFunction *scheduler, IrExpr
   ir_op_remove(found);
   inner = ir_builder_at_end(body);
   inner.mark = builder->mark;
+  if (total) ir_emit(&inner, OP_SET, 2, *total, given[n - 1]);
   ir_emit(&inner, OP_BREAK_IF, 1, ir_unary(module, OPERATOR_NOT, given[0]));
   /* variables of the sub-kernel go on changing: the tile has what they are now */
   for (unsigned i = 1; i < n; i++)

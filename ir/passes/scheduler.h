@@ -12,7 +12,8 @@ void scheduler_forget(IrModule *module, const IrOp *tiles);
 /* Opens the walk in front of the builder's place: a block takes the tiles of its index, of its index plus the
  * number of blocks, and so on, until the sub-kernel says that there is none. arguments: of the sub-kernel behind the
  * index. `coordinates` gets one expression a result behind the first. Gives the builder inside the loop; the caller
- * writes the tile there and then calls scheduler_close() with it. */
+ * writes the tile there and then calls scheduler_close() with it. *total: a variable that has the sub-kernel's last result behind the loop, which
+ * is how many tiles there are; NULL: not asked for. */
 IrBuilder scheduler_open(IrBuilder *builder, const IrFunction *scheduler, IrExpr *const *arguments,
-                         IrExpr **coordinates, IrExpr **index);
+                         IrExpr **coordinates, IrExpr **index, IrExpr **total);
 void scheduler_close(IrBuilder *inner, IrExpr *index);

@@ -16,6 +16,7 @@
 typedef struct {
   IrRegion *scope;          /* the role's body */
   IrOp *high;               /* the rows' maxima of scores */
+  IrOp *top;                /* what all scores of a row have in common put back; or the same */
   IrOp *rise, *climb, *far; /* how far they lie above those so far, in powers of two; whether too far */
   IrOp *
       start; /* of maxima that follow: so far below the highest score, which then has a larger weight; NULL: they are it */
@@ -66,11 +67,16 @@ static IrOp *only_user(const Softmax *softmax, const IrOp *op, IrOpcode code)
   return only ? user : NULL;
 }
 
-static IrOp *find_user(const IrOp *op, IrOpcode code)
+static IrOp *find_user_behind(const IrOp *behind, const IrOp *op, IrOpcode code)
 {
-  for (IrOp *user = op->next; user; user = user->next)
+  for (IrOp *user = behind->next; user; user = user->next)
     if (user->code == code && ir_op_uses(user, op->results[0])) return user;
   return NULL;
+}
+
+static IrOp *find_user(const IrOp *op, IrOpcode code)
+{
+  return find_user_behind(op, op, code);
 }
 
 /* start = high - number */
@@ -89,10 +95,10 @@ static IrOp *find_start(const IrOp *high, double *number)
 /* pick = select (high - peak) c > lag, high or start, peak; peak <- pick */
 static bool match_maxima(Softmax *softmax)
 {
-  const IrValue *high = softmax->high->results[0];
+  const IrValue *high = softmax->top->results[0];
   double below = 0;
-  softmax->start = find_start(softmax->high, &below);
-  const IrOp *top = softmax->start ? softmax->start : softmax->high;
+  softmax->start = find_start(softmax->top, &below);
+  const IrOp *top = softmax->start ? softmax->start : softmax->top;
   IrOp *pick = softmax->pick = find_user(top, OP_SELECT);
   if (!pick || !is_value(pick->operands[1], top->results[0]) || pick->operands[2]->kind != EXPR_VALUE ||
       !pick->operands[2]->value->variable)
@@ -120,11 +126,29 @@ static bool is_factor(const IrExpr *expr, double factor)
   return expr->kind == EXPR_FLOAT && expr->number == factor;
 }
 
+/* high is `times` the maximum, and more: an operation that alone reads it; 0: it is something else. */
+static double find_top(Softmax *softmax)
+{
+  IrOp *high = softmax->high, *user;
+  softmax->top = high;
+  if (ir_region_count_uses(softmax->scope, high->results[0], &user) != 1 || user->parent != high->parent)
+    return 1;
+  bool scaled = user->code == OP_MUL || user->code == OP_FMA;
+  if ((!scaled && user->code != OP_ADD) || !is_value(user->operands[0], high->results[0])) return 0;
+  if (scaled && user->operands[1]->kind != EXPR_FLOAT) return 0;
+  softmax->top = user;
+  return scaled ? user->operands[1]->number : 1;
+}
+
 /* weights = exp2(scores c - pick c); shrink = exp2((peak - pick) c); sum <- sum shrink + part */
-static bool match_weights(Softmax *softmax)
+static bool match_weights(Softmax *softmax, double times)
 {
   const IrOp *pick = softmax->pick;
   IrOp *base = find_user(pick, OP_MUL), *fell = softmax->fell = find_user(pick, OP_SUB);
+  if (!base && fell && is_value(fell->operands[0], pick->results[0])) { /* (pick - more) c */
+    base = only_user(softmax, fell, OP_MUL);
+    fell = softmax->fell = find_user_behind(fell, pick, OP_SUB);
+  }
   if (!base || !fell || ir_region_count_uses(softmax->scope, pick->results[0], NULL) != 3 ||
       softmax->climb->operands[1]->kind != EXPR_FLOAT)
     return false;
@@ -135,8 +159,8 @@ static bool match_weights(Softmax *softmax)
   if (!softmax->shrink || !only_user(softmax, above, OP_EXP2)) return false;
   IrOp *total = softmax->total = find_user(softmax->shrink, OP_FMA);
   softmax->set = only_user(softmax, total, OP_SET);
-  return factor > 0 && is_factor(base->operands[1], -factor) && is_factor(above->operands[1], factor) &&
-         is_factor(softmax->fall->operands[1], factor) &&
+  return factor > 0 && is_factor(base->operands[1], -factor) &&
+         is_factor(above->operands[1], factor * times) && is_factor(softmax->fall->operands[1], factor) &&
          is_value(above->operands[0], softmax->high->operands[0]->value) &&
          is_value(fell->operands[0], softmax->peak) && softmax->set &&
          is_value(total->operands[1], softmax->shrink->results[0]) &&
@@ -171,27 +195,37 @@ static bool find_slice(Softmax *softmax)
   return true;
 }
 
-/* The products as they are: what computes scores of them, a mask say, needs registers that the scores then keep. */
-static bool is_product(const Softmax *softmax, const IrExpr *scores)
+/* Is it the sum of a product that stands in front, which nothing changes from there on? */
+static bool is_product(const Softmax *softmax, const IrValue *value)
 {
-  const IrOp *def = scores->kind == EXPR_VALUE ? scores->value->def : NULL;
-  const IrExpr *product = def && def->code == OP_VAR && def->n_operands ? def->operands[0] : NULL;
-  if (!product || product->kind != EXPR_VALUE) return false;
   bool multiplied = false;
   for (const IrOp *op = softmax->high; op && !multiplied; op = op->previous)
-    multiplied = op->code == OP_MMA && is_value(op->operands[0], product->value);
+    multiplied = op->code == OP_MMA && is_value(op->operands[0], value);
   for (const IrOp *op = softmax->high; op; op = op->next)
-    if (ir_op_effects(op->code) & EFFECT_UPDATE && is_value(op->operands[0], scores->value)) return false;
+    if (ir_op_effects(op->code) & EFFECT_UPDATE && is_value(op->operands[0], value)) return false;
   return multiplied;
+}
+
+/* Products as they are, or a copy. What computes scores of them, a slope say, is done with the maxima while the other product is on its
+ * way; without maxima the assembler waits for that first, which takes longer (measured). */
+static bool are_products(const Softmax *softmax, const IrExpr *scores)
+{
+  const IrValue *value = scores->kind == EXPR_VALUE ? scores->value : NULL;
+  const IrOp *def = value ? value->def : NULL;
+  if (!def || def->code != OP_VAR || !def->n_operands) return value && is_product(softmax, value);
+  for (const IrOp *op = softmax->high; op; op = op->next)
+    if (ir_op_effects(op->code) & EFFECT_UPDATE && is_value(op->operands[0], value)) return false;
+  return def->operands[0]->kind == EXPR_VALUE && is_product(softmax, def->operands[0]->value);
 }
 
 static bool match(Softmax *softmax)
 {
   const IrOp *high = softmax->high;
   if (!high->parent->owner || high->parent->owner->code != OP_FOR || high->n_operands != 1 ||
-      !ir_attribute_is(high, ATTR_WITH, "max") || !is_product(softmax, high->operands[0]) ||
-      !match_maxima(softmax) || !match_weights(softmax))
+      !ir_attribute_is(high, ATTR_WITH, "max") || !are_products(softmax, high->operands[0]))
     return false;
+  double times = find_top(softmax);
+  if (!(times > 0) || !match_maxima(softmax) || !match_weights(softmax, times)) return false;
   /* A sum of so many weights as large as they begin would exceed the factor. */
   int64_t together = ir_tile_elements(&high->operands[0]->value->type) /
                      ir_tile_elements(&softmax->total->operands[2]->value->type);
@@ -201,9 +235,9 @@ static bool match(Softmax *softmax)
 /* Does it only say what maxima have become, or rescale what they were subtracted from? Where none has risen there is nothing to do. */
 static bool is_of_risen(const Softmax *softmax, const IrOp *op)
 {
-  const IrOp *of[] = {softmax->high,  softmax->rise,   softmax->climb, softmax->far,
-                      softmax->start, softmax->pick,   softmax->keep,  softmax->fell,
-                      softmax->fall,  softmax->shrink, softmax->total, softmax->set};
+  const IrOp *of[] = {softmax->high,   softmax->top,   softmax->rise, softmax->climb, softmax->far,
+                      softmax->start,  softmax->pick,  softmax->keep, softmax->fell,  softmax->fall,
+                      softmax->shrink, softmax->total, softmax->set};
   for (unsigned i = 0; i < G_N_ELEMENTS(of); i++)
     if (op == of[i]) return true;
   const IrExpr *last = op->n_operands ? op->operands[op->n_operands - 1] : NULL;
@@ -218,7 +252,7 @@ static void follow(const Softmax *softmax, IrRegion *inside, IrExpr *part)
   for (unsigned i = 0; i < softmax->slice->len; i++)
     ir_op_move(softmax->slice->pdata[i], inside, NULL);
   IrOp *pick = softmax->pick, *total = softmax->total;
-  const IrOp *top = softmax->start ? softmax->start : softmax->high;
+  const IrOp *top = softmax->start ? softmax->start : softmax->top;
   IrBuilder builder = ir_builder_before(pick);
   builder.mark = pick->mark;
   IrExpr *higher =

@@ -192,17 +192,18 @@ static bool is_persistent(const Split *split, const IrOp *tiles)
 static void copy_scheduled_tiles(Role *role, IrBuilder *builder, const IrOp *tiles,
                                  const IrFunction *scheduler)
 {
-  IrExpr *coordinates[SCHEDULE_MAX_DIMS], *index;
+  IrExpr *coordinates[SCHEDULE_MAX_DIMS], *index, *total = NULL;
   IrExpr **arguments = arena_new_array(role->split->module->arena, IrExpr *, tiles->n_operands);
   for (unsigned i = 1; i < tiles->n_operands; i++)
     arguments[i - 1] = role_rewrite(role, tiles->operands[i]);
-  IrBuilder inner = scheduler_open(builder, scheduler, arguments, coordinates, &index);
+  IrBuilder inner = scheduler_open(builder, scheduler, arguments, coordinates, &index,
+                                   dynamic_claims(role) ? &total : NULL);
   const IrRegion *body = tiles->regions[0];
   for (unsigned i = 0; i < body->n_arguments; i++)
     g_hash_table_insert(role->map, body->arguments[i], coordinates[i]);
+  IrExpr *claimed = dynamic_claim(role, &inner, NULL);
   copy_region(role, &inner, body);
-  inner.mark = tiles->mark;
-  scheduler_close(&inner, index);
+  dynamic_close(role, &inner, builder, index, claimed, total);
 }
 
 static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
@@ -238,7 +239,7 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
   for (unsigned i = 0; steps && i < 3 && n + i < tiles->regions[0]->n_arguments; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[n + i], range[i]);
-  IrExpr *claimed = split->walk ? dynamic_claim(role, &inner, total) : NULL;
+  IrExpr *claimed = dynamic_claim(role, &inner, total);
   copy_region(role, &inner, tiles->regions[0]);
   inner.mark = tiles->mark;
   if (split->walk) dynamic_next(role, &inner, next, claimed);

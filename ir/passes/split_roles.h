@@ -68,10 +68,15 @@ static inline bool tiles_are_streamed(const IrOp *tiles)
 void dynamic_declare(Split *split, IrBuilder *builder, const IrOp *tiles, bool engine);
 /* At the beginning of a role: its cursor of the walk. */
 void dynamic_begin(Role *role, IrBuilder *builder);
-/* At the beginning of a tile, which all of `total` are: the producer claims the next one. NULL: another role. */
+bool dynamic_claims(const Role *role);
+/* At the beginning of a tile, which all of `total` are (NULL: the device alone knows how many): the producer claims the next one. NULL: another
+ * role, or a walk in a fixed order. */
 IrExpr *dynamic_claim(const Role *role, IrBuilder *builder, IrExpr *total);
 /* At its end: the producer tells the next one, and every role goes on with it. */
 void dynamic_next(const Role *role, IrBuilder *builder, IrExpr *index, IrExpr *claimed);
+/* Closes what scheduler_open() opened, whichever walk it is; `behind`: behind the loop; total: of the role that claims. */
+void dynamic_close(const Role *role, IrBuilder *inner, IrBuilder *behind, IrExpr *index, IrExpr *claimed,
+                   IrExpr *total);
 
 /* ---- turns.c ---- */
 

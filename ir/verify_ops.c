@@ -220,6 +220,13 @@ static void check_memory(Verifier *verifier, const IrOp *op)
   }
 }
 
+static void check_clear(Verifier *verifier, const IrOp *op)
+{
+  IrType tile = type_of(verifier, op->operands[0]);
+  if (tile.kind != TYPE_TILE || tile.rank != 2 || !ir_slot_of(verifier->function, op->operands[0], NULL))
+    fault(verifier, op, "operand", "`clear` takes a slot's tile of two dimensions");
+}
+
 /* ---- Products and reductions ---- */
 
 /* What the operands' places say must be what the mechanism reads: peers' shared memory where several blocks take the
@@ -759,6 +766,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
     check_edge(verifier, op);
     break;
   case OP_MMA: check_mma(verifier, op); break;
+  case OP_CLEAR: check_clear(verifier, op); break;
   case OP_REDUCE: check_reduce(verifier, op); break;
   case OP_SCAN: check_scan(verifier, op); break;
   case OP_SORT: verify_sort(verifier, op); break;

@@ -264,6 +264,17 @@ static bool is_grouped(const Problem *problem, Range range)
   return true;
 }
 
+/* May a tile have rows behind the last key that hold anything? Keys end by a number that is loaded, within a page, or where those of another
+ * sequence begin. The tensors' own ends are zeros; integers are no NaN. */
+static bool ends_within(const FusedAttention *attention)
+{
+  bool loaded = false;
+  for (unsigned i = 0; i < attention->n_bounds; i++)
+    loaded |= attention_bound_ends(&attention->bounds[i]);
+  return number_class(attention->stored) == NUMBER_FLOAT &&
+         (loaded || attention->pages.rows || attention->sequences.packed);
+}
+
 static void set_tile(const AttentionTrial *trial, const Candidate *tile)
 {
   const Problem *problem = trial->problem;
@@ -283,6 +294,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
                       one ? candidate_int(tile, "columns") : 1, attention->causal);
   if (one) choice_set_int(choice, "needed", choose_maximum(problem, attention->rows));
   if (one) choice_set_int(choice, "joined", attention->joined.taken);
+  choice_set_int(choice, "cleared", ends_within(attention));
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
   if (attention->sequences.packed) {
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);

@@ -289,7 +289,9 @@ static IrExpr *within(StepScope *scope, const AttentionBound *bound, IrExpr *sco
 /* Does the bound say where keys end for all rows of a template that takes none behind that (write_seen)? It hides them in the last tile. */
 static bool is_end_of_keys(const KernelBuild *build, const AttentionBound *bound)
 {
-  return choice_int(build->choice, "places", 0) && !bound->from_row && attention_bound_ends(bound);
+  const Choice *choice = build->choice;
+  bool walks = choice_int(choice, "places", 0) || choice_int(choice, "cleared", 0);
+  return walks && !bound->from_row && attention_bound_ends(bound);
 }
 
 static bool write_score(KernelBuild *build)
@@ -496,6 +498,14 @@ static IrExpr *load_entry(StepScope *scope, IrExpr *sequence, int64_t more)
   return ir_call(module, "max", 2, ir_call(module, "min", 2, loaded, keys), zero);
 }
 
+static IrExpr *load_limit(StepScope *scope, const AttentionBound *bound)
+{
+  IrValue *tensor = scope->tensors[bound->limit.index];
+  int64_t extent[2];
+  return attention_load_number(scope, "limit", attention_corner(scope, tensor, extent, false),
+                               tensor->type.element);
+}
+
 /* From which key on no row sees any: what is loaded for the batch and head, or all keys. */
 static void write_seen(KernelBuild *build)
 {
@@ -511,7 +521,8 @@ static void write_seen(KernelBuild *build)
   place.at[ATTENTION_ROW] = place.at[ATTENTION_KEY] = ir_int(module, 0);
   scope_add_tensors(&scope);
   IrExpr *seen = kernel_dim(build, attention->keys, "KEYS", NUMBER_S32);
-  bool asks = attention->pages.rows || choice_int(build->choice, "places", 0);
+  bool asks = attention->pages.rows || choice_int(build->choice, "places", 0) ||
+              choice_int(build->choice, "cleared", 0);
   if (attention->sequences.packed_keys)
     seen = ir_binary(module, OPERATOR_SUB, load_entry(&scope, place.at[ATTENTION_BATCH], 1),
                      load_entry(&scope, place.at[ATTENTION_BATCH], 0));
@@ -524,11 +535,9 @@ static void write_seen(KernelBuild *build)
     if (attention->joined.taken && i == attention->joined.bound)
       more = symbolic_constant(build->expressions, 0); /* of the cache what is in front of the new row */
     more = symbolic_add(build->expressions, bound->number, more);
-    IrValue *tensor = scope.tensors[bound->limit.index];
-    int64_t extent[2];
-    IrExpr *limit = attention_load_number(&scope, "limit", attention_corner(&scope, tensor, extent, false),
-                                          tensor->type.element);
-    IrExpr *end = ir_binary(module, OPERATOR_ADD, limit, kernel_dim(build, more, "BOUND", NUMBER_S32));
+    IrExpr *end = kernel_dim(build, more, "BOUND", NUMBER_S32);
+    if (bound->limit.kind == OPERAND_INPUT)
+      end = ir_binary(module, OPERATOR_ADD, load_limit(&scope, bound), end);
     seen = ir_call(module, "min", 2, seen, end);
   }
   scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "seen", 1, seen));

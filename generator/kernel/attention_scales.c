@@ -61,6 +61,18 @@ static IrExpr *paged_scales(StepScope *scope, unsigned input, IrExpr *seen)
   return gather_column(scope, scales, offset, within);
 }
 
+/* Those of keys from `seen` on, which hold anything, are 0. */
+static IrExpr *scales_in_front(StepScope *scope, IrExpr *scale, IrExpr *key, IrExpr *seen)
+{
+  const AttentionPlace *place = scope->data;
+  int64_t extent[2] = {place->rows, 1};
+  IrModule *module = scope->build->module;
+  IrExpr *there =
+      attention_emit(scope, OP_LT, NUMBER_BOOL, place->rows, 1, attention_numbers(scope, 0, key), seen);
+  IrType type = ir_tile(module, attention_of(scope->build->op)->type, 2, extent, NULL);
+  return ir_emit_value(&scope->builder, OP_SELECT, type, "scale", 3, there, scale, ir_float(module, 0));
+}
+
 void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,
                              bool paged, unsigned input)
 {
@@ -89,6 +101,7 @@ void attention_write_widened(KernelBuild *build, const char *name, const char *c
     IrExpr *scale = paged ? paged_scales(&scope, input, seen) : NULL;
     place.at[ATTENTION_ROW] = key; /* keys are rows of this tile */
     scale = step_convert(&writer, scale ? scale : scope_operand(&scope, &operand), attention->type);
+    if (!paged && choice_int(build->choice, "cleared", 0)) scale = scales_in_front(&scope, scale, key, seen);
     values = ir_emit_value(&scope.builder, OP_MUL, type, "scaled", 2, values, scale);
   }
   scope_close(&scope, values);

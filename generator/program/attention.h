@@ -146,8 +146,8 @@ static inline const FusedAttention *attention_of(const FusedOperator *op)
 const Symbolic *attention_parts(const FusedAttention *attention, Arena *arena, int64_t places, int64_t most,
                                 int64_t least);
 
-/* Keys from a number on that is loaded are hidden from all rows. */
+/* Keys from a number on that is loaded, or known and the same for all rows, are hidden from all rows. */
 static inline bool attention_bound_ends(const AttentionBound *bound)
 {
-  return !bound->least && bound->limit.kind == OPERAND_INPUT;
+  return !bound->least && (bound->limit.kind == OPERAND_INPUT || !bound->from_row);
 }

@@ -264,6 +264,7 @@ bool lower_put_turned(Lower *lower, LowerTile *tile, const LowerShared *shared);
 /* Is the op's mechanism one that the lanes of a warp issue together: matrices, shuffles? */
 bool lower_by_warp(const IrOp *op);
 void lower_put(Lower *lower, IrOp *op);
+void lower_clear_rows(Lower *lower, const IrOp *op); /* clear.c */
 void lower_get(Lower *lower, IrOp *op);
 void lower_convert(Lower *lower, IrOp *op);
 void lower_block_barrier(Lower *lower, const IrOp *op); /* all threads of the role or instance meet */

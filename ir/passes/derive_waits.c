@@ -27,6 +27,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/clear_slots.h"
 #include "ir/passes/late_waits.h"
 #include "ir/passes/product_phases.h"
 #include "ir/passes/ring_barriers.h"
@@ -671,5 +672,6 @@ bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **
     if (op->code == OP_ROLE) drain_copies(&waits, op);
   slot_fence_releases(readers);
   drain_rings(&waits, kernel);
+  clear_slots(kernel);
   return true;
 }

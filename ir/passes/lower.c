@@ -125,6 +125,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_GATHER: lower_gather(lower, op); break;
   case OP_SCATTER: lower_scatter(lower, op); break;
   case OP_MMA: lower_mma(lower, op); break;
+  case OP_CLEAR: lower_clear_rows(lower, op); break;
   case OP_REDUCE: lower_reduce(lower, op); break;
   case OP_SCAN: lower_scan(lower, op); break;
   case OP_SORT: lower_sort(lower, op); break;

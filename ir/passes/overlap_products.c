@@ -14,6 +14,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/clear_slots.h"
 #include "ir/passes/role_registers.h"
 #include <string.h>
 
@@ -134,6 +135,7 @@ static bool check_order(const Overlap *overlap)
     if (!is_first_issue(overlap, op) && !orders && (ir_op_effects(op->code) & (EFFECT_SYNC | EFFECT_WRITE)))
       return false;
     if (op->code == OP_ADVANCE && op != overlap->next[0]) return false;
+    if (clears_first(op, overlap->loop)) continue; /* no second product has stepped the ring yet */
     if (uses(op, cursor) || (before && uses(op, kept))) return false;
     if (op == overlap->first) before = false;
   }

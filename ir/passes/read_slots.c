@@ -16,6 +16,8 @@ static IrOp *take_of(const IrFunction *kernel, const IrOp *op, const IrOp *chann
 static IrExpr *read_slot(IrFunction *kernel, IrOp *take, const IrOp *op, IrExpr *slot)
 {
   IrOp *first = take->regions[0]->first;
+  while (first->code == OP_CLEAR) /* of what is read */
+    first = first->next;
   for (; first->code == OP_GET; first = first->next)
     if (ir_expr_equal(first->operands[0], slot)) return ir_value(kernel->module, first->results[0]);
   IrBuilder builder = ir_builder_before(first);

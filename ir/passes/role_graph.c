@@ -330,6 +330,20 @@ static bool has_engine_fill(const GPtrArray *ops)
   return engine;
 }
 
+/* Rows of a slot are cleared by the first role that takes it: who reads it, too, waits for what that role fills. */
+static void keep_clear(RoleGraph *graph, Closure *closure, IrOp *clear)
+{
+  IrOp *channel = NULL;
+  ir_slot_of(closure->kernel, clear->operands[0], &channel);
+  for (unsigned i = 0; i < graph->n; i++) {
+    if (!g_hash_table_contains(graph->nodes[i].takes, channel)) continue;
+    closure->node = &graph->nodes[i];
+    keep(closure, clear);
+    close_over(closure);
+    return;
+  }
+}
+
 static bool read_nodes(RoleGraph *graph, Closure *closure, GError **error)
 {
   if (!begin_nodes(graph, closure, error)) return false;
@@ -341,6 +355,9 @@ static bool read_nodes(RoleGraph *graph, Closure *closure, GError **error)
   close_consumer(graph, closure);
   while (absorb_any(graph, closure))
     ;
+  for (unsigned i = 0; i < closure->ops->len; i++)
+    if (((IrOp *)closure->ops->pdata[i])->code == OP_CLEAR)
+      keep_clear(graph, closure, closure->ops->pdata[i]);
   return true;
 }
 

@@ -56,6 +56,7 @@ static bool reads_slot(const IrOp *op, const IrValue *cursor)
 {
   bool reads = false;
   if (op->code == OP_AWAIT) return false; /* names its barrier */
+  if (op->code == OP_CLEAR) return false; /* waits by itself (clear_slots) */
   for (unsigned i = op->code == OP_COPY || op->code == OP_PUT; i < op->n_operands; i++)
     reads |= names_slot(op->operands[i], cursor);
   return reads;

@@ -82,7 +82,7 @@ typedef struct {
 static void find_loading(IrOp *op, void *data)
 {
   Loading *loading = data;
-  if (op->code == OP_MMA || op->code == OP_TAKE) return;
+  if (op->code == OP_MMA || op->code == OP_TAKE || op->code == OP_CLEAR) return;
   for (unsigned i = op->code == OP_FILL ? 1 : 0; i < op->n_operands; i++) {
     IrOp *channel = NULL;
     if (ir_slot_of(loading->kernel, op->operands[i], &channel)) loading->found |= channel == loading->channel;
@@ -138,7 +138,7 @@ static void find_reads(IrOp *op, void *data)
 {
   SlotReads *find = data;
   const Role *role = find->role;
-  if (role->node && !g_hash_table_contains(role->node->does, op)) return;
+  if (op->code == OP_CLEAR || (role->node && !g_hash_table_contains(role->node->does, op))) return;
   for (unsigned i = op->code == OP_PUT; i < op->n_operands; i++) {
     IrOp *channel = NULL;
     if (!ir_slot_of(role->split->kernel, op->operands[i], &channel) || channel != find->channel) continue;

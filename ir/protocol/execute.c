@@ -613,6 +613,7 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
     Region region = region_of(m, agent, &step->places[i], agent->block);
     if (!memory_access(m, agent, step, &region, ACCESS_READ, HOW_THREADS, true)) return true;
   }
+  if (step->op->code == OP_CLEAR) memory_fence(m, agent); /* its own */
   return true;
 }
 

@@ -31,6 +31,13 @@ IrExpr *attention_number(StepScope *scope, const char *name);
 IrExpr *attention_load_number(StepScope *scope, const char *name, IrExpr *access, NumberType element);
 /* An input of steps where the place's tile lies. */
 IrExpr *attention_load(StepScope *scope, unsigned input);
+/* Parameters of a sub-kernel: a tile of f32; batch, head and row of the place, and the key if `keys`. */
+IrExpr *attention_add_tile(StepScope *scope, const char *name, int64_t rows, int64_t columns);
+void attention_add_place(StepScope *scope, AttentionPlace *place, bool keys);
+/* The sub-kernel that makes scores of a tile of products; false: an error. */
+bool attention_write_score(KernelBuild *build);
+/* Scores of the products (anchor 0) at the place, without bounds; in powers of 2 where the template's own scale is ln 2. NULL: an error. */
+IrExpr *attention_write_scores(StepScope *scope);
 /* The sub-kernel that gives what is subtracted of rows whose largest scores are given. */
 void attention_write_start(KernelBuild *build);
 /* The sub-kernel that gives a tile of keys or values in the type that they are multiplied in, each key's by its scale if they have some (`input`,
@@ -39,4 +46,4 @@ void attention_write_widened(KernelBuild *build, const char *name, const char *c
                              bool paged, unsigned input);
 /* The tensor of new keys (0) or values (1), or the cache that they go into; and the sub-kernels that take them. */
 IrValue *attention_add_joined(KernelBuild *build, unsigned i, bool cache);
-void attention_write_joined(KernelBuild *build);
+bool attention_write_joined(KernelBuild *build);

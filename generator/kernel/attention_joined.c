@@ -97,8 +97,8 @@ static IrExpr *select_there(StepScope *scope, int64_t columns, IrExpr *there, Ir
                        value, ir_float(module, otherwise));
 }
 
-/* Products of the queries and the new key, -infinity where it is not seen. */
-static void write_own(KernelBuild *build)
+/* Scores of the queries and the new key, -infinity where it is not seen. What steps load of a key is that of one the cache has. */
+static bool write_own(KernelBuild *build)
 {
   IrModule *module = build->module;
   StepScope scope = {0};
@@ -121,8 +121,18 @@ static void write_own(KernelBuild *build)
       ir_emit_value(&scope.builder, OP_REDUCE, ir_tile(module, NUMBER_F32, 2, whole, NULL), "dot", 1, each);
   ir_attribute_set(dot->value->def, ATTR_WITH, ir_name(module, "sum"));
   ir_attribute_set(dot->value->def, ATTR_DIM, ir_int(module, 1));
-  load_place(&scope, others, &there, &seen);
-  scope_close(&scope, select_there(&scope, 1, seen, dot, -INFINITY));
+  IrExpr *number = load_place(&scope, others, &there, &seen), *zero = ir_int(module, 0);
+  IrExpr *last =
+      ir_binary(module, OPERATOR_SUB, kernel_dim(build, attention_of(build->op)->keys, "KEYS", NUMBER_S32),
+                ir_int(module, 1));
+  place.at[ATTENTION_ROW] = place.at[ATTENTION_COLUMN] = zero;
+  place.at[ATTENTION_KEY] = ir_call(module, "max", 2, ir_call(module, "min", 2, number, last), zero);
+  place.inner = ATTENTION_KEY;
+  place.columns = 1;
+  scope.anchors[0] = dot;
+  IrExpr *score = attention_write_scores(&scope);
+  if (score) scope_close(&scope, select_there(&scope, 1, seen, score, -INFINITY));
+  return score != NULL;
 }
 
 /* Where the new row goes in the cache; -1: nowhere, or the part is not the last one. */
@@ -205,19 +215,27 @@ static void write_nothing(KernelBuild *build, const char *name)
   scope_close(&scope, NULL);
 }
 
-void attention_write_joined(KernelBuild *build)
+bool attention_write_joined(KernelBuild *build)
 {
   static const struct {
     const char *name;
     void (*write)(KernelBuild *build);
-  } functions[] = {{"own", write_own},         {"value", write_value},         {"place", write_place},
-                   {"new_key", write_new_key}, {"new_value", write_new_value}, {"kept", write_kept}};
-  if (!choice_int(build->choice, "places", 0)) return; /* many queries: their template has no such rows */
+  } functions[] = {{"value", write_value},
+                   {"place", write_place},
+                   {"new_key", write_new_key},
+                   {"new_value", write_new_value},
+                   {"kept", write_kept}};
+  if (!choice_int(build->choice, "places", 0))
+    return true; /* many queries: their template has no such rows */
+  bool taken = attention_of(build->op)->joined.taken;
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
-    if (attention_of(build->op)->joined.taken)
+    if (taken)
       functions[i].write(build);
     else
       write_nothing(build, functions[i].name);
+  if (taken) return write_own(build);
+  write_nothing(build, "own");
+  return true;
 }
 
 IrValue *attention_add_joined(KernelBuild *build, unsigned i, bool cache)

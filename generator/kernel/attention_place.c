@@ -88,3 +88,19 @@ IrExpr *attention_load_number(StepScope *scope, const char *name, IrExpr *access
   }
   return ir_emit_value(builder, OP_CAST, ir_scalar(NUMBER_S32), name, 1, number);
 }
+
+IrExpr *attention_add_tile(StepScope *scope, const char *name, int64_t rows, int64_t columns)
+{
+  int64_t extent[2] = {rows, columns};
+  IrModule *module = scope->build->module;
+  return ir_value(module,
+                  ir_parameter_new(scope->function, name, ir_tile(module, NUMBER_F32, 2, extent, NULL)));
+}
+
+void attention_add_place(StepScope *scope, AttentionPlace *place, bool keys)
+{
+  static const char *const names[] = {"batch", "head", "row", "key"};
+  for (unsigned d = 0; d < (keys ? 4 : 3); d++)
+    place->at[d] = attention_number(scope, names[d]);
+  place->at[ATTENTION_COLUMN] = ir_int(scope->build->module, 0);
+}

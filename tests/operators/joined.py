@@ -41,6 +41,15 @@ def step(places, heads, own, capacity, d, kind="bf16", lengths=None, order="hnd"
             "in_place": {"kn": "kc", "vn": "vc"}}, launches
 
 
+def beside(graph, launches, name, kind, shape):
+    """With slopes of heads, or a mask that is added."""
+    graph["inputs"][name] = {"type": kind, "shape": shape}
+    names = graph["nodes"][-1]["inputs"]
+    names += [""] * (10 - len(names))
+    names[9 if name == "slopes" else 3] = name
+    return graph, launches
+
+
 def viewed(name, op, shape, launches, more=(), **attributes):
     """The new rows, or what else is called so, are a view of a tensor of this shape."""
     graph, _ = step([50, 3], 4, 2, 100, 64)
@@ -86,6 +95,10 @@ def cases():
     for capacity, place in ((64, 0), (64, 63), (64, -1), (1500, 1499), (1500, 1500)):
         yield step([place], 4, 2, capacity, 64, front=True, launches=2)
     yield step([-1, 64, 1 << 40, -(1 << 40)], 4, 2, 64, 64)
+    yield step([0, 127, 699], 4, 1, 700, 128, softcap=5.0, sums=True)
+    yield beside(*step([0, -1, 69], 4, 2, 70, 64), "slopes", "f32", [4])
+    yield beside(*step([0, 127, 699], 4, 2, 700, 64), "mask", "bf16", [3, 4, 1, 700])  # of the new row what the mask says at its place
+    yield beside(*step([1, -7, 70], 8, 8, 70, 72, softcap=4.0), "mask", "bf16", [1, 1, 1, 70])
     yield viewed("k", "Expand", [2, 1, 1, 64], 1)  # heads, or batches, share the new row
     yield viewed("v", "Expand", [1, 2, 1, 64], 1)
     yield viewed("q", "Expand", [2, 1, 1, 64], 1)
@@ -95,7 +108,6 @@ def cases():
     yield viewed("k", "Expand", [2, 2, 1, 1], 2)
     yield one_cache(1, 100, 50)
     yield one_cache(5, 1500, 1499)
-    yield step([1, 69], 4, 2, 70, 64, softcap=5.0, launches=2)
     yield step([1, 69], 71, 1, 70, 64, launches=2)
     yield step([1, 69], 128, 1, 70, 64, launches=2)
     yield step([1, 69], 4, 1, 70, 512, launches=2)

@@ -405,12 +405,14 @@ static void copy_steps(AttentionPattern *at, const Group *group)
 static GraphNode *joiner_of(const AttentionPattern *at)
 {
   const GraphNode *const products[] = {at->first, at->second};
-  GraphNode *node = at->producers[at->first->inputs[1]->index];
+  GraphNode *node = at->producers[stored_operand(at, at->first)->index];
   unsigned n_readers = 0;
-  for (unsigned i = 0; i < G_N_ELEMENTS(products); i++)
-    if (!node || at->producers[products[i]->inputs[1]->index] != node ||
-        !program_shows_joined(at->fuser->arena, node, products[i]))
+  for (unsigned i = 0; i < G_N_ELEMENTS(products); i++) {
+    const GraphNode *widener = at->widened ? widener_of(at, products[i]) : NULL;
+    if (!node || at->producers[stored_operand(at, products[i])->index] != node ||
+        !program_shows_joined(at->fuser->arena, node, products[i], widener))
       return NULL;
+  }
   for (unsigned i = 0; i < node->n_outputs; i++)
     n_readers += node->outputs[i] ? at->readers[node->outputs[i]->index]->len : 0;
   return n_readers == G_N_ELEMENTS(products) ? node : NULL;

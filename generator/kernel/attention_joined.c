@@ -44,6 +44,16 @@ static IrExpr *load_row(StepScope *scope, unsigned i, int64_t columns)
                          extent);
 }
 
+/* The same in the type of products. */
+static IrExpr *load_wide_row(StepScope *scope, unsigned i, int64_t columns)
+{
+  const FusedAttention *attention = attention_of(scope->build->op);
+  IrExpr *row = load_row(scope, i, columns);
+  return attention->stored == attention->type
+             ? row
+             : attention_emit(scope, OP_CAST, attention->type, 1, columns, row, NULL);
+}
+
 /* What was loaded for the batch and head in an input. */
 static IrExpr *load_of_head(StepScope *scope, unsigned input)
 {
@@ -111,8 +121,8 @@ static bool write_own(KernelBuild *build)
   IrValue *queries = ir_parameter_new(scope.function, "queries", build->kernel->parameters[0]->type);
   add_place(&scope, &others);
   IrType type = ir_tile(module, attention_of(build->op)->type, 2, extent, NULL);
-  IrExpr *key =
-      attention_emit(&scope, OP_CAST, NUMBER_F32, 1, place.columns, load_row(&scope, 0, place.columns), NULL);
+  IrExpr *key = attention_emit(&scope, OP_CAST, NUMBER_F32, 1, place.columns,
+                               load_wide_row(&scope, 0, place.columns), NULL);
   IrExpr *query =
       ir_emit_value(&scope.builder, OP_LOAD, type, "query", 1, at_row(&scope, queries, ir_int(module, 0)));
   query = attention_emit(&scope, OP_CAST, NUMBER_F32, place.rows, place.columns, query, NULL);
@@ -159,7 +169,8 @@ static void write_value(KernelBuild *build)
   scope.data = &place;
   add_place(&scope, &others);
   load_place(&scope, others, &there, &seen);
-  scope_close(&scope, select_there(&scope, place.columns, seen, load_row(&scope, 1, place.columns), 0));
+  IrExpr *row = load_wide_row(&scope, 1, place.columns);
+  scope_close(&scope, select_there(&scope, place.columns, seen, row, 0));
 }
 
 static void write_row(KernelBuild *build, const char *name, unsigned i, const char *columns)
@@ -196,7 +207,7 @@ static void write_kept(KernelBuild *build)
   IrExpr *row = attention_number(&scope, "place");
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
     int64_t extent[2] = {1, choice_int(build->choice, widths[i], 0)};
-    IrType type = ir_tile(build->module, attention_of(build->op)->type, 2, extent, NULL);
+    IrType type = ir_tile(build->module, attention_of(build->op)->stored, 2, extent, NULL);
     rows[i] = ir_value(build->module, ir_parameter_new(scope.function, names[i], type));
   }
   scope_add_tensors(&scope);
@@ -253,6 +264,8 @@ IrValue *attention_add_joined(KernelBuild *build, unsigned i, bool cache)
                  *own[ATTENTION_RANK] = {strides[0], strides[1], cache ? strides[2] : none, one};
   const GraphTensor *tensor =
       cache ? build->op->outputs[position].tensor : build->op->inputs[position].tensor;
-  return kernel_add_tensor(build, cache ? KERNEL_OUTPUT : KERNEL_INPUT, position, tensor, ATTENTION_RANK,
-                           dims, own);
+  IrValue *added = kernel_add_tensor(build, cache ? KERNEL_OUTPUT : KERNEL_INPUT, position, tensor,
+                                     ATTENTION_RANK, dims, own);
+  added->type.element = attention->stored; /* floats of 8 bits also where steps take bytes for them */
+  return added;
 }

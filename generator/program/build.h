@@ -46,7 +46,8 @@ bool program_shows_widened(Arena *arena, const GraphNode *node, const GraphNode 
                            bool weighed);
 /* The same of its left operand, which a Cast widens. */
 bool program_shows_widened_queries(Arena *arena, const GraphNode *node, const GraphNode *product);
-/* Does the product's right operand show a cache that the node (AppendRows) puts one row of each batch into? Then the node goes into a
- * program of two products, which read that row where it comes from (build_joined.c). */
-bool program_shows_joined(Arena *arena, const GraphNode *node, const GraphNode *product);
+/* Does the product's right operand, or what `widener` widens to it (NULL: nobody does), show a cache that the node (AppendRows) puts one row of
+ * each batch into? Then the node goes into a program of two products, which read that row where it comes from (build_joined.c). */
+bool program_shows_joined(Arena *arena, const GraphNode *node, const GraphNode *product,
+                          const GraphNode *widener);
 Program *program_build(const ProgramGroup *group);

@@ -51,16 +51,19 @@ static bool find_indices(Arena *arena, const GraphTensor *cache, const ProgramAc
   return true;
 }
 
-bool program_shows_joined(Arena *arena, const GraphNode *node, const GraphNode *product)
+bool program_shows_joined(Arena *arena, const GraphNode *node, const GraphNode *product,
+                          const GraphNode *widener)
 {
-  const GraphTensor *view = product->inputs[1];
+  const GraphTensor *view = product->inputs[1], *stored = widener ? widener->inputs[0] : view;
   const Symbolic *index[GRAPH_MAX_RANK];
   ProgramAccess access = {.tensor = view};
-  unsigned output = output_of(node, view);
-  if (!appends_row(node) || output == node->n_outputs || (view->begins && !symbolic_equals(view->begins, 0)))
-    return false;
+  unsigned output = output_of(node, stored);
+  bool begins = (view->begins && !symbolic_equals(view->begins, 0)) ||
+                (stored->begins && !symbolic_equals(stored->begins, 0));
+  if (!appends_row(node) || output == node->n_outputs || begins) return false;
   for (unsigned d = 0; d < view->rank; d++)
     access.at[d] = (ProgramIndex){symbolic_constant(arena, 0), PROGRAM_NONE};
+  if (widener) access = program_access_widened(arena, widener, &access);
   return find_indices(arena, node->outputs[output], &access, index);
 }
 
@@ -111,11 +114,16 @@ ProgramValue program_read_joined(ProgramBuilder *at, const GraphNode *node, cons
 void program_write_joined(ProgramBuilder *at, const GraphNode *node, unsigned output)
 {
   const GraphTensor *cache = node->outputs[output];
-  const GraphNode *product = at->anchor->inputs[1]->index == cache->index ? at->anchor : at->second;
+  const GraphNode *widener = program_widener_of(at, at->anchor->inputs[1]), *product = at->anchor;
+  if ((widener ? widener->inputs[0] : product->inputs[1])->index != cache->index) {
+    product = at->second;
+    widener = program_widener_of(at, product->inputs[1]);
+  }
   const Symbolic *index[GRAPH_MAX_RANK];
   unsigned axis = (unsigned)__builtin_ctz(node->axes);
   program_stand_at(at, product->outputs[0]);
-  const ProgramAccess access = program_matrix_access(at, product, product->inputs[1], true);
+  ProgramAccess access = program_matrix_access(at, product, product->inputs[1], true);
+  if (widener) access = program_access_widened(at->program->arena, widener, &access);
   find_indices(at->program->arena, cache, &access, index);
   ProgramAccess to = {.tensor = cache, .outside = OUTSIDE_SKIP};
   for (unsigned d = 0; d < cache->rank; d++)

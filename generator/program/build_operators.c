@@ -186,7 +186,8 @@ static ProgramValue matrix(ProgramBuilder *at, const GraphNode *node, unsigned i
   ProgramAccess access = program_matrix_access(at, node, node->inputs[input], input == 1);
   const GraphNode *gather = program_pages_of(at, node->inputs[input]),
                   *widener = program_widener_of(at, node->inputs[input]);
-  const GraphNode *joiner = program_joiner_of(at, node->inputs[input]);
+  const GraphNode *joiner = program_joiner_of(at, widener ? widener->inputs[0] : node->inputs[input]);
+  if (joiner && widener) access = program_access_widened(at->program->arena, widener, &access);
   if (joiner) return program_read_joined(at, joiner, &access);
   if (widener) return program_read_widened(at, widener, &access);
   return gather ? program_read_page(at, gather, &access) : program_add_read(at, node, access);

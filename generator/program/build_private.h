@@ -94,6 +94,7 @@ const GraphNode *program_widener_of(const ProgramBuilder *at, const GraphTensor 
 bool program_is_widener(const ProgramBuilder *at, const GraphNode *node);
 /* The element before it is widened, and what multiplies it: `access` is that of the view. The latter is absent where there is none, or
  * where it does not vary along what is contracted (along), or does. */
+ProgramAccess program_access_widened(Arena *arena, const GraphNode *node, const ProgramAccess *access);
 ProgramValue program_read_widened(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access);
 ProgramValue program_widened_scale(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access,
                                    bool along);

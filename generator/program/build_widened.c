@@ -107,21 +107,29 @@ bool program_shows_widened_queries(Arena *arena, const GraphNode *node, const Gr
                    same_order(node->outputs[0], node->inputs[0]));
 }
 
-ProgramValue program_read_widened(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access)
+ProgramAccess program_access_widened(Arena *arena, const GraphNode *node, const ProgramAccess *access)
 {
   const GraphTensor *x = node->inputs[0];
   const Symbolic *index[GRAPH_MAX_RANK];
   uint32_t lacks;
-  if (!find_indices(at->program->arena, node->outputs[0], access, index, &lacks)) {
+  if (!find_indices(arena, node->outputs[0], access, index, &lacks)) {
     ProgramAccess before = *access;
-    before.tensor = view_before(at->program->arena, access->tensor, x);
-    return program_add_read(at, node, before);
+    before.tensor = view_before(arena, access->tensor, x);
+    return before;
   }
   ProgramAccess before = {.tensor = x};
   for (unsigned d = 0; d < x->rank; d++)
     before.at[d] = (ProgramIndex){index[d], PROGRAM_NONE};
+  return before;
+}
+
+ProgramValue program_read_widened(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access)
+{
+  const GraphTensor *x = node->inputs[0];
+  ProgramAccess before = program_access_widened(at->program->arena, node, access);
   const GraphNode *gather = program_pages_of(at, x);
-  return gather ? program_read_page(at, gather, &before) : program_add_read(at, node, before);
+  return gather && before.tensor == x ? program_read_page(at, gather, &before)
+                                      : program_add_read(at, node, before);
 }
 
 ProgramValue program_widened_scale(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access,

@@ -63,6 +63,7 @@ bool fused_is_widened(const FusedOperator *op, unsigned input)
 {
   const Program *program = op->program;
   ProgramNarrow narrow;
+  ProgramJoined joined;
   int read = PROGRAM_NONE;
   for (unsigned i = 0; i < program->n_nodes && read == PROGRAM_NONE; i++)
     if (program->nodes[i].kind == NODE_READ && !input--) read = (int)i;
@@ -70,6 +71,8 @@ bool fused_is_widened(const FusedOperator *op, unsigned input)
     const ProgramNode *dot = &program->nodes[i];
     if (dot->kind != NODE_REDUCE || dot->reduction != REDUCTION_DOT) continue;
     if (program_narrow_operand(program, dot, 1, &narrow) && (int)narrow.x == read) return true;
+    bool joins = program_joined_operand(program, dot, 1, &joined);
+    if (joins && ((int)joined.row == read || (int)joined.cache == read)) return true;
     if (takes_weights(program, dot) && dot->operands[1].kind == VALUE_NODE &&
         (int)dot->operands[1].node == read)
       return true;

@@ -91,8 +91,8 @@ bool bind_settle_joined(Binding *binding, const BoundJoined *joined, const unsig
               same_place(program, (int)joined->of[1].place, joined->of[0].place) &&
               joined->of[0].row != joined->of[1].row && find_outputs(binding, joined, bound) == joined->n;
   if (!both) return bind_refuse(binding, "of its caches one gets no new row, or several");
-  if (attention->stored != attention->type || attention->scaled)
-    return bind_refuse(binding, "its caches are not of 16 bits");
+  if (attention->scaled || number_has_bytes(attention->type, 1))
+    return bind_refuse(binding, "its values have a scale each, or its products take 8 bits");
   int64_t width = 0; /* of wider values several blocks have the columns */
   bool narrow = symbolic_is_constant(attention->width, &width) && width <= ATTENTION_MOST_WIDTH;
   if (is_shared(attention) || attention->sequences.packed || attention->pages.rows || !narrow)

@@ -50,6 +50,23 @@ def beside(graph, launches, name, kind, shape):
     return graph, launches
 
 
+def narrow(stored, scales, places, heads, own, capacity, d, launches=1, **more):
+    """Caches of 8 bits, and rows that have been quantised."""
+    graph, _ = step(places, heads, own, capacity, d, **more)
+    kind = graph["inputs"]["q"]["type"]
+    for x in "kv":
+        for name in (x, x + "c"):
+            graph["inputs"][name]["type"] = stored
+        node = {"op": "Cast", "inputs": [x + "n"], "outputs": [x + "w"], "attributes": {"to": {"bf16": 16, "f16": 10}[kind]}}
+        if scales:
+            graph["inputs"][x + "s"] = {"type": kind, "shape": {"one": [], "head": [own], "token": [len(places), own, capacity, 1]}[scales]}
+            attributes = {"one": {}, "head": {"axis": 1}, "token": {"axis": 3, "block_size": d}}[scales]
+            node = {"op": "DequantizeLinear", "inputs": [x + "n", x + "s"], "outputs": [x + "w"], "attributes": attributes}
+        graph["nodes"].insert(1, node)
+    graph["nodes"][-1]["inputs"][1:3] = ["kw", "vw"]
+    return graph, launches
+
+
 def viewed(name, op, shape, launches, more=(), **attributes):
     """The new rows, or what else is called so, are a view of a tensor of this shape."""
     graph, _ = step([50, 3], 4, 2, 100, 64)
@@ -99,6 +116,13 @@ def cases():
     yield beside(*step([0, -1, 69], 4, 2, 70, 64), "slopes", "f32", [4])
     yield beside(*step([0, 127, 699], 4, 2, 700, 64), "mask", "bf16", [3, 4, 1, 700])  # of the new row what the mask says at its place
     yield beside(*step([1, -7, 70], 8, 8, 70, 72, softcap=4.0), "mask", "bf16", [1, 1, 1, 70])
+    yield narrow("e4m3", "one", [0, 63, 64, 65, 99], 4, 2, 100, 64)
+    yield narrow("e4m3", "head", [0, 127, 699], 4, 1, 700, 128, sums=True)
+    yield narrow("s8", "one", [0, 127, 699], 8, 4, 700, 128, kind="f16")
+    yield narrow("e4m3", None, [1, -1, 1 << 40], 4, 2, 70, 64, kind="f16")
+    yield narrow("s8", "head", [0, 50, 99], 4, 2, 100, 64, align=2)
+    yield narrow("e5m2", "one", [0, 50, 99], 4, 2, 100, 64, order="odd", softcap=4.0)
+    yield narrow("e4m3", "token", [1, 50], 4, 2, 70, 64, launches=2)
     yield viewed("k", "Expand", [2, 1, 1, 64], 1)  # heads, or batches, share the new row
     yield viewed("v", "Expand", [1, 2, 1, 64], 1)
     yield viewed("q", "Expand", [2, 1, 1, 64], 1)

@@ -66,6 +66,11 @@ const Layout *layout_mma_a_runs(Arena *arena, unsigned m, unsigned k, unsigned r
 const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
                            unsigned warps_n);
 const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n);
+/* The same where each warp has its share of every `part` columns: what is cut along them are registers of all warps. */
+const Layout *layout_mma_b_parts(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
+                                 unsigned warps_n, unsigned part);
+const Layout *layout_mma_c_parts(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n,
+                                 unsigned part);
 const Layout *layout_group_d(Arena *arena, unsigned m, unsigned n, unsigned warpgroups);
 /* The accumulator of warpgroups beside one another: each has all rows and a part of the columns. */
 const Layout *layout_group_d_beside(Arena *arena, unsigned m, unsigned n, unsigned warpgroups);

@@ -84,22 +84,43 @@ const Layout *layout_mma_a_runs(Arena *arena, unsigned m, unsigned k, unsigned r
   return layout;
 }
 
-const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
-                           unsigned warps_n)
+/* Columns of warps: each has its share of every `part` of them, the shares of one part behind those of the part before it. */
+static void pieces_of_parts(Layout *layout, unsigned n, unsigned warps_n, unsigned part)
+{
+  mode(layout, PLACE_REGISTER, part / (8 * warps_n), 1, 8);
+  mode(layout, PLACE_REGISTER, n / part, 1, part);
+}
+
+/* The constructor with its warps, and where a warp's columns are not side by side the part that they are shares of. */
+static const char *name_parts(Arena *arena, const char *name, unsigned warps_m, unsigned warps_n,
+                              unsigned part, unsigned n)
+{
+  if (part == n) return arena_printf(arena, "%s(%u, %u)", name, warps_m, warps_n);
+  return arena_printf(arena, "%s_parts(%u, %u, %u)", name, warps_m, warps_n, part);
+}
+
+const Layout *layout_mma_b_parts(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
+                                 unsigned warps_n, unsigned part)
 {
   unsigned e = elements_per_register(type);
-  if (!e || !warps_m || !divides(8 * warps_n, n) || !divides(8 * e, k)) return NULL;
+  if (!e || !warps_m || !divides(8 * warps_n, part) || !divides(part, n) || !divides(8 * e, k)) return NULL;
   Layout *layout = layout_new(arena, 2, (unsigned[]){k, n});
   mode(layout, PLACE_REGISTER, e, 0, 1);
   mode(layout, PLACE_REGISTER, 2, 0, 4 * e);
   mode(layout, PLACE_LANE, 4, 0, e);
   mode(layout, PLACE_LANE, 8, 1, 1);
-  mode(layout, PLACE_REGISTER, n / (8 * warps_n), 1, 8);
+  pieces_of_parts(layout, n, warps_n, part);
   mode(layout, PLACE_REGISTER, k / (8 * e), 0, 8 * e);
   mode(layout, PLACE_WARP, warps_m, LAYOUT_REPLICATED, 0);
-  mode(layout, PLACE_WARP, warps_n, 1, n / warps_n);
-  layout->name = arena_printf(arena, "mma.b(%u, %u)", warps_m, warps_n);
+  mode(layout, PLACE_WARP, warps_n, 1, part / warps_n);
+  layout->name = name_parts(arena, "mma.b", warps_m, warps_n, part, n);
   return layout;
+}
+
+const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
+                           unsigned warps_n)
+{
+  return layout_mma_b_parts(arena, type, k, n, warps_m, warps_n, n);
 }
 
 /* Accumulator of one instruction: pairs of columns, then the row 8 further down. */
@@ -111,17 +132,23 @@ static void accumulator(Layout *layout)
   mode(layout, PLACE_LANE, 8, 0, 1);
 }
 
-const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n)
+const Layout *layout_mma_c_parts(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n,
+                                 unsigned part)
 {
-  if (!divides(16 * warps_m, m) || !divides(8 * warps_n, n)) return NULL;
+  if (!divides(16 * warps_m, m) || !divides(8 * warps_n, part) || !divides(part, n)) return NULL;
   Layout *layout = layout_new(arena, 2, (unsigned[]){m, n});
   accumulator(layout);
-  mode(layout, PLACE_REGISTER, n / (8 * warps_n), 1, 8);
+  pieces_of_parts(layout, n, warps_n, part);
   mode(layout, PLACE_REGISTER, m / (16 * warps_m), 0, 16);
   mode(layout, PLACE_WARP, warps_m, 0, m / warps_m);
-  mode(layout, PLACE_WARP, warps_n, 1, n / warps_n);
-  layout->name = arena_printf(arena, "mma.c(%u, %u)", warps_m, warps_n);
+  mode(layout, PLACE_WARP, warps_n, 1, part / warps_n);
+  layout->name = name_parts(arena, "mma.c", warps_m, warps_n, part, n);
   return layout;
+}
+
+const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n)
+{
+  return layout_mma_c_parts(arena, m, n, warps_m, warps_n, n);
 }
 
 /* Warps of a group have 16 rows each; a warpgroup has 64 * r consecutive rows, r the slowest register mode.

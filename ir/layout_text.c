@@ -87,7 +87,9 @@ enum {
   MMA_A,
   MMA_A_RUNS,
   MMA_B,
+  MMA_B_PARTS,
   MMA_C,
+  MMA_C_PARTS,
   GROUP_D,
   GROUP_A,
   GROUP_A_PAIRED,
@@ -106,7 +108,9 @@ static const Constructor constructors[CONSTRUCTOR_COUNT] = {
     [MMA_A] = {"mma.a", 2, {"", ""}},
     [MMA_A_RUNS] = {"mma.a_runs", 2, {"", "", ""}},
     [MMA_B] = {"mma.b", 2, {"", ""}},
+    [MMA_B_PARTS] = {"mma.b_parts", 2, {"", "", ""}},
     [MMA_C] = {"mma.c", 2, {"", ""}},
+    [MMA_C_PARTS] = {"mma.c_parts", 2, {"", "", ""}},
     [GROUP_D] = {"group.d", 2, {""}},
     [GROUP_A] = {"group.a", 2, {""}},
     [GROUP_A_PAIRED] = {"group.a_paired", 2, {""}},
@@ -128,6 +132,8 @@ static const Layout *construct(Parser *parser, unsigned which, const unsigned *a
   case MMA_A: return layout_mma_a(arena, parser->type, e[0], e[1], a[0], a[1]);
   case MMA_A_RUNS: return layout_mma_a_runs(arena, e[0], e[1], a[0], a[1], a[2]);
   case MMA_B: return layout_mma_b(arena, parser->type, e[0], e[1], a[0], a[1]);
+  case MMA_B_PARTS: return layout_mma_b_parts(arena, parser->type, e[0], e[1], a[0], a[1], a[2]);
+  case MMA_C_PARTS: return layout_mma_c_parts(arena, e[0], e[1], a[0], a[1], a[2]);
   case MMA_C: return layout_mma_c(arena, e[0], e[1], a[0], a[1]);
   case GROUP_D: return layout_group_d(arena, e[0], e[1], a[0]);
   case GROUP_A: return layout_group_a(arena, parser->type, e[0], e[1], a[0]);

@@ -263,8 +263,9 @@ static void check_mma(Verifier *verifier, const IrOp *op)
     return;
   }
   const IrExpr *warps = ir_attribute_value(op, ATTR_WARPS);
-  if (warps && (warps->kind != EXPR_LIST || warps->n != 2))
-    fault(verifier, op, "attribute", "attribute `warps` of `mma` takes a list of two: [m, n]");
+  if (warps && (warps->kind != EXPR_LIST || warps->n < 1 || warps->n > 3))
+    fault(verifier, op, "attribute",
+          "attribute `warps` of `mma` takes a list: [number], [m, n] or [m, n, columns of a part]");
   check_places(verifier, op, &acc);
   IrType rows = a, columns = b;
   int64_t part;

@@ -338,6 +338,15 @@ static bool large_tile_legal(const Problem *problem, const GemmCandidate *candid
          problem->op->n_outputs == 1;
 }
 
+/* Beside so many sums a warp's threads have no registers for the addresses of several Bs whose strides are arguments (found with
+ * ptxas), nor for words of 32 bits that are rounded. */
+static bool parts_fit_threads(const Problem *problem)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  return symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch &&
+         number_has_bytes(gemm->a_type, 2);
+}
+
 /* Two products share a tile's columns, or, of few rows with swap-AB, each has an accumulator, and
  * blocks may take parts of k of both. */
 static bool pair_legal(const GemmCandidate *candidate)
@@ -373,8 +382,8 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (candidate->by_warps && !split_legal(problem, candidate)) return false;
   unsigned area = candidate->bm * candidate->bn;
   if (area > model->walked_area && !large_tile_legal(problem, candidate)) return false;
-  /* the addresses of a second B do not fit beside them (found with ptxas) */
-  if (area == model->walked_area && gemm_has_several(gemm_of(problem->op))) return false;
+  if (area == model->walked_area && gemm_has_several(gemm_of(problem->op)) && !parts_fit_threads(problem))
+    return false;
   unsigned side = model->gathered_side;
   return !gathers_elements(problem) ||
          (!candidate->swapped && candidate->bm == side && candidate->bn == side);

@@ -24,6 +24,7 @@
 #include "ir/passes/place_sums.h"
 #include "ir/passes/read_slots.h"
 #include "ir/passes/role_graph.h"
+#include "ir/passes/warp_split.h"
 #include "ir/passes/whole_tiles.h"
 #include "ir/resources.h"
 #include "ir/sorting.h"
@@ -56,90 +57,20 @@ static void extents_of(const IrType *type, unsigned *extent)
 
 /* ---- Accumulators ---- */
 
-/* The tile that an operand takes a part of, or NULL. */
-static const IrValue *cut_tile(const IrExpr *operand)
-{
-  bool part = operand->kind == EXPR_INDEX && operand->n == 3 && operand->items[0]->kind == EXPR_VALUE &&
-              operand->items[0]->value->type.kind == TYPE_TILE;
-  return part ? operand->items[0]->value : NULL;
-}
-
-/* Does an op read some of the tile's columns only? */
-static bool is_cut(const Placement *placement, const IrValue *tile)
-{
-  for (unsigned i = 0; i < placement->ops->len; i++) {
-    const IrOp *op = placement->ops->pdata[i];
-    for (unsigned j = 0; j < op->n_operands; j++)
-      if (cut_tile(op->operands[j]) == tile) return true;
-  }
-  return false;
-}
-
-/* How so many warps split the sum of a warp MMA: the way that reads the fewest operand bytes from shared memory.
- * `rows_only`: each warp has all columns, so that parts of them meet in its registers. false: they cannot. */
-static bool split_warps(unsigned m, unsigned n, bool rows_only, unsigned warps, unsigned *warps_m,
-                        unsigned *warps_n)
-{
-  unsigned best = G_MAXUINT;
-  *warps_m = *warps_n = 1;
-  for (unsigned wm = 1; wm <= warps; wm++) {
-    unsigned wn = warps / wm;
-    if (wm * wn != warps || m % (16 * wm) || n % (8 * wn) || (rows_only && wn > 1)) continue;
-    unsigned cost = m / wm + n / wn + ((n / wn) % 16 ? 64 : 0);
-    if (cost >= best) continue;
-    best = cost;
-    *warps_m = wm;
-    *warps_n = wn;
-  }
-  return best < G_MAXUINT;
-}
-
-static bool split_sum(Placement *placement, const IrOp *mma, unsigned warps, unsigned *warps_m,
-                      unsigned *warps_n)
-{
-  const IrValue *sum = mma->operands[0]->value;
-  return split_warps((unsigned)ir_tile_extent(&sum->type, 0), (unsigned)ir_tile_extent(&sum->type, 1),
-                     placement->whole_rows || is_cut(placement, sum), warps, warps_m, warps_n);
-}
-
 static bool reads_registers(const IrOp *mma)
 {
   return mma->operands[1]->kind == EXPR_VALUE && mma->operands[1]->value->type.kind == TYPE_TILE;
 }
 
-static bool divides_all(Placement *placement, const GPtrArray *products, unsigned warps)
-{
-  for (unsigned i = 0, wm, wn; i < products->len; i++)
-    if (!split_sum(placement, products->pdata[i], warps, &wm, &wn)) return false;
-  return true;
-}
-
-/* So many warps that all sums divide among them: the number asked for, else the next above it, which a block may still
- * have, for fewer warps hold more registers each; else the next below. */
-static unsigned dividing_warps(Placement *placement, const GPtrArray *products, unsigned wanted)
-{
-  for (unsigned warps = wanted; warps <= PRODUCT_WARPS_MOST; warps++)
-    if (divides_all(placement, products, warps)) return warps;
-  while (wanted > 1 && !divides_all(placement, products, wanted))
-    wanted--;
-  return wanted;
-}
-
-/* Warps of the kernel's warp MMAs: as many as all their outputs ask for (product_warps). */
+/* Warps of the kernel's warp MMAs. */
 static void count_warps(Placement *placement)
 {
-  g_autoptr(GPtrArray) products = g_ptr_array_new();
-  g_autoptr(GHashTable) sums = g_hash_table_new(NULL, NULL);
-  int64_t outputs = 0;
   for (unsigned i = 0; i < placement->ops->len; i++) {
-    IrOp *op = placement->ops->pdata[i];
-    if (op->code != OP_MMA || ir_mechanism_of(op)->accumulator != ACCUMULATOR_WARP) continue;
-    placement->whole_rows |= reads_registers(op);
-    if (!g_hash_table_add(sums, op->operands[0]->value)) continue;
-    g_ptr_array_add(products, op);
-    outputs += ir_tile_elements(&op->operands[0]->value->type);
+    const IrOp *op = placement->ops->pdata[i];
+    if (op->code == OP_MMA && ir_mechanism_of(op)->accumulator == ACCUMULATOR_WARP)
+      placement->whole_rows |= reads_registers(op);
   }
-  if (products->len) placement->warps = dividing_warps(placement, products, product_warps((unsigned)outputs));
+  placement->warps = product_warps_asked(placement->ops, placement->whole_rows);
 }
 
 static void set_threads(Placement *placement, unsigned threads)
@@ -180,12 +111,12 @@ static const Layout *place_warpgroups(Placement *placement, IrOp *mma, unsigned 
 static const Layout *place_warps(Placement *placement, IrOp *mma, unsigned m, unsigned n)
 {
   IrModule *module = placement->module;
-  unsigned warps_m, warps_n;
-  split_sum(placement, mma, placement->warps, &warps_m, &warps_n);
-  IrExpr *split[2] = {ir_int(module, warps_m), ir_int(module, warps_n)};
-  ir_attribute_set(mma, ATTR_WARPS, ir_list(module, 2, split));
-  set_threads(placement, warps_m * warps_n * WARP_LANES);
-  return layout_mma_c(module->arena, m, n, warps_m, warps_n);
+  WarpSplit split;
+  warp_split(placement->ops, mma, placement->whole_rows, placement->warps, &split);
+  IrExpr *list[3] = {ir_int(module, split.m), ir_int(module, split.n), ir_int(module, split.part)};
+  ir_attribute_set(mma, ATTR_WARPS, ir_list(module, split.part < n ? 3 : 2, list));
+  set_threads(placement, split.m * split.n * WARP_LANES);
+  return layout_mma_c_parts(module->arena, m, n, split.m, split.n, split.part);
 }
 
 #define SIDE_BY_SIDE 4 /* columns of a thread */
@@ -198,7 +129,7 @@ static const Layout *place_threads(Placement *placement, const IrOp *mma, unsign
    * has some of every part */
   const IrOp *b = ir_slot_of(placement->kernel, mma->operands[2], NULL);
   bool along_k = b && b->declared->layout && b->declared->layout->modes[0].dim == 0;
-  bool apart = along_k || (tn == SIDE_BY_SIDE && is_cut(placement, mma->operands[0]->value));
+  bool apart = along_k || (tn == SIDE_BY_SIDE && product_part(placement->ops, mma->operands[0]->value) != n);
   return layout_fma_c(placement->module->arena, m, n, tm, tn, apart ? 1 : SIDE_BY_SIDE, n / tn,
                       (m / tm) * (n / tn));
 }
@@ -421,7 +352,7 @@ static void place_parts(Placement *placement, IrOp *op)
   if (op->code == OP_COMBINE) place_part(placement, &op->results[0]->type, op->operands[0]->value);
   bool cuts = op->code == OP_COMBINE;
   for (unsigned i = 0; i < op->n_operands; i++) {
-    const IrValue *whole = cut_tile(op->operands[i]);
+    const IrValue *whole = ir_cut_tile(op->operands[i]);
     IrType type = whole ? ir_expr_type(placement->kernel, op->operands[i]) : (IrType){0};
     if (whole) place_part(placement, &type, whole);
     cuts |= whole != NULL;
@@ -565,11 +496,12 @@ static bool check_threads(Placement *placement, const IrOp *mma)
 static const Layout *fragments_of(Placement *placement, const IrOp *mma)
 {
   const IrType *type = &mma->operands[1]->value->type;
-  unsigned m = (unsigned)ir_tile_extent(type, 0), warps_m, warps_n;
+  unsigned m = (unsigned)ir_tile_extent(type, 0);
+  WarpSplit split;
   if (ir_mechanism_of(mma)->accumulator == ACCUMULATOR_WARPGROUP)
     return place_left_operand(placement->kernel, mma, warpgroups_of_rows(m));
-  split_sum(placement, mma, placement->warps, &warps_m, &warps_n);
-  return operand_fragments(placement->kernel, mma, warps_m, warps_n);
+  warp_split(placement->ops, mma, placement->whole_rows, placement->warps, &split);
+  return operand_fragments(placement->kernel, mma, split.m, split.n);
 }
 
 /* ---- The kernel ---- */

@@ -73,10 +73,10 @@ static bool find_fragments(Pipeline *pipeline)
   const IrType *acc = &product->operands[0]->value->type;
   IrType a = ir_expr_type(kernel, product->operands[1]), b = ir_expr_type(kernel, product->operands[2]);
   const IrExpr *warps = ir_attribute_value(product, ATTR_WARPS);
-  int64_t wm, wn;
+  int64_t wm, wn, part = ir_tile_extent(acc, 1);
   if (a.kind != TYPE_TILE || b.kind != TYPE_TILE || number_bits(a.element) != number_bits(b.element) ||
       number_bytes_of(a.element, 1) > 4 || !warps || !ir_expr_is_int(warps->items[0], &wm) ||
-      !ir_expr_is_int(warps->items[1], &wn))
+      !ir_expr_is_int(warps->items[1], &wn) || (warps->n > 2 && !ir_expr_is_int(warps->items[2], &part)))
     return false;
   pipeline->m = ir_tile_extent(acc, 0);
   pipeline->n = ir_tile_extent(acc, 1);
@@ -86,8 +86,8 @@ static bool find_fragments(Pipeline *pipeline)
   Arena *arena = pipeline->module->arena;
   pipeline->a_layout = layout_mma_a(arena, a.element, (unsigned)pipeline->m, (unsigned)pipeline->step,
                                     (unsigned)wm, (unsigned)wn);
-  pipeline->b_layout = layout_mma_b(arena, b.element, (unsigned)pipeline->step, (unsigned)pipeline->n,
-                                    (unsigned)wm, (unsigned)wn);
+  pipeline->b_layout = layout_mma_b_parts(arena, b.element, (unsigned)pipeline->step, (unsigned)pipeline->n,
+                                          (unsigned)wm, (unsigned)wn, (unsigned)part);
   return pipeline->a_layout && pipeline->b_layout;
 }
 

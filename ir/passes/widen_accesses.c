@@ -181,18 +181,21 @@ static void pace_chains(const Widening *widening, IrOp *store)
 }
 
 /* Loads of tiles and the largest accumulator, alive at once in the worst case since loads are issued before the
- * first exchange, and what is computed of them. */
+ * first exchange, and what is computed of them: in as many chains as a thread stores results, of which two products in one
+ * have half as many as sums. */
 static bool fits(const CostModel *model, const GPtrArray *accesses, unsigned operations, unsigned accumulator)
 {
-  unsigned loaded = 0;
+  unsigned loaded = 0, chains = 0;
   for (unsigned i = 0; i < accesses->len; i++) {
     const IrOp *op = accesses->pdata[i];
     if (op->code == OP_LOAD) loaded += tile_registers(&op->results[0]->type);
     if (op->code == OP_STORE && op->operands[1]->kind == EXPR_VALUE && op->operands[1]->value->type.layout)
-      accumulator = MAX(accumulator, layout_registers(op->operands[1]->value->type.layout));
+      chains = MAX(chains, layout_registers(op->operands[1]->value->type.layout));
   }
+  accumulator = MAX(accumulator, chains);
+  bool long_chains = (loaded ? accumulator : chains) >= model->widen_sums;
   return loaded + accumulator <= model->widen_registers &&
-         (accumulator < model->widen_sums || operations <= model->widen_operations);
+         (!long_chains || operations <= model->widen_operations);
 }
 
 bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError **error)

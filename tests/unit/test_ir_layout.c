@@ -298,6 +298,31 @@ static void check_mma_c(Arena *arena, unsigned atoms_m, unsigned atoms_n, unsign
   expect_cover(layout, 1);
 }
 
+/* Each warp's share of every part lies in its registers: a part of the whole is the layout of a tile as wide. */
+static void check_parts(Arena *arena, unsigned parts, unsigned atoms_n, unsigned wm, unsigned wn)
+{
+  unsigned share = 8 * atoms_n, part = share * wn, n = parts * part;
+  const Layout *c = layout_mma_c_parts(arena, 32 * wm, n, wm, wn, part),
+               *b = layout_mma_b_parts(arena, NUMBER_BF16, 32, n, wm, wn, part);
+  assert_non_null(c);
+  assert_non_null(b);
+  for (unsigned warp = 0; warp < wm * wn; warp++)
+    for (unsigned l = 0; l < 32; l++)
+      for (unsigned reg = 0; reg < 8 * atoms_n * parts; reg++) {
+        unsigned i = reg % 4, piece = reg / 4 % (atoms_n * parts), atom_m = reg / 4 / (atoms_n * parts);
+        unsigned column = piece / atoms_n * part + warp / wm * share + 8 * (piece % atoms_n);
+        expect_at(
+            c, warp, l, reg,
+            (Place){warp % wm * 32 + 16 * atom_m + l / 4 + 8 * (i >> 1), column + 2 * (l % 4) + (i & 1)});
+        unsigned step = reg / 4 / (atoms_n * parts);
+        expect_at(b, warp, l, reg, (Place){16 * step + 2 * (l % 4) + (i & 1) + 8 * (i >> 1), column + l / 4});
+      }
+  expect_cover(c, 1);
+  expect_cover(b, wm);
+  assert_true(layout_equal(layout_part(arena, c, (unsigned[]){32 * wm, part}),
+                           layout_mma_c(arena, 32 * wm, part, wm, wn)));
+}
+
 static void test_mma(void **state)
 {
   g_autoptr(Arena) arena = arena_new();
@@ -313,7 +338,10 @@ static void test_mma(void **state)
           check_mma_a_runs(arena, atoms, run, 1 + atoms % 2, wm, wn);
         check_mma_c(arena, atoms, 14, wm, wn); /* 14 * 8 = 112 columns */
         check_mma_c(arena, 2, atoms, wm, wn);
+        check_parts(arena, 1 + atoms, atoms, wm, wn);
       }
+  assert_null(layout_mma_c_parts(arena, 32, 96, 1, 2, 40));
+  assert_null(layout_mma_b_parts(arena, NUMBER_BF16, 16, 64, 1, 4, 16));
   assert_null(layout_mma_c(arena, 24, 64, 1, 1));
   assert_null(layout_mma_c(arena, 16, 64, 0, 1));
   assert_null(layout_mma_a(arena, NUMBER_BF16, 16, 8, 1, 1));
@@ -609,6 +637,8 @@ static void test_text(void **state)
   expect_round_trip(arena, layout_mma_a_runs(arena, 64, 128, 16, 2, 2), NUMBER_S4);
   expect_round_trip(arena, layout_mma_b(arena, NUMBER_F16, 32, 64, 2, 2), NUMBER_F16);
   expect_round_trip(arena, layout_mma_c(arena, 64, 64, 2, 2), NUMBER_F32);
+  expect_round_trip(arena, layout_mma_b_parts(arena, NUMBER_F16, 32, 64, 2, 2, 32), NUMBER_F16);
+  expect_round_trip(arena, layout_mma_c_parts(arena, 64, 96, 2, 2, 32), NUMBER_F32);
   expect_round_trip(arena, layout_fma_c(arena, 128, 128, 8, 8, 4, 16, 256), NUMBER_F32);
   expect_round_trip(arena, layout_fma_c(arena, 128, 128, 8, 8, 1, 16, 256), NUMBER_F32);
   expect_round_trip(arena, layout_blocked(arena, 2, square, 8, 8, 1, 4), NUMBER_F16);

@@ -1,14 +1,15 @@
 /* skip_maxima: the maxima of an online softmax are looked for only where a sum of weights says that one has risen.
  *
  * needs  STAGED, exponents fused, sums of rows deferred, waits derived, loops split
- * gives  in loops of roles whose products are asynchronous: weights are exponentials of what scores lie above the maxima so far; where one of
+ * gives  in loops of roles, and of kernels without roles: weights are exponentials of what scores lie above the maxima so far; where one of
  *        the sums of them that a warp's lanes have exceeds the factor at which maxima follow, an `if` computes maxima, weights, sums and
- *        the rescaling as they stood there
+ *        the rescaling as they stood there. A product that waits for the weights behind it takes them from a variable
  * breaks nothing: (maxima may follow so far below the highest score that its weight is more than 1, as operands of 8 bits want it) no weight exceeds a sum that it is part of, so without the `if` no maximum would have followed. In it maxima follow whatever
  *        rise there is, or the same sums would exceed the factor again; sums and products are relative to them, so results are the same but for rounding
  *
  * Scores stay in registers until the sums are there; so they have to be products as they are. What is saved is a comparison an element, the exchange between lanes, and that
- * exponentials wait for both. */
+ * exponentials wait for both. Where threads wait for products and the scores' operands still lie in their slots, the `if` multiplies once more,
+ * so that weights may have the registers of their scores: they are what limits a warp's rows and keys. */
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include <math.h>
@@ -27,6 +28,8 @@ typedef struct {
   const IrValue *peak;        /* the variable: maxima so far */
   double factor;              /* at which they follow */
   GPtrArray *slice;           /* IrOp*: what of the body depends on the maxima, in its order */
+  IrOp *
+      product; /* what multiplies the weights behind it, where threads wait for products; NULL: another iteration does */
 } Softmax;
 
 static bool is_value(const IrExpr *expr, const IrValue *value)
@@ -176,7 +179,14 @@ static bool is_rescaling(const Softmax *softmax, const IrOp *op)
   return set && op->operands[0]->kind == EXPR_VALUE && is_value(set->operands[0], op->operands[0]->value);
 }
 
-/* All that depends on the maxima computes or sets variables, and only rescalings and the rows' sum read `shrink`. */
+/* A product that takes weights from registers and is waited for where it stands. */
+static bool takes_weights(const Softmax *softmax, const IrOp *op)
+{
+  return !softmax->product && op->code == OP_MMA && !ir_is_asynchronous_product(op) &&
+         op->operands[1]->kind == EXPR_VALUE;
+}
+
+/* All that depends on the maxima computes or sets variables, and only rescalings and the rows' sum read `shrink`; a product may follow. */
 static bool find_slice(Softmax *softmax)
 {
   g_ptr_array_add(softmax->slice, softmax->high);
@@ -187,6 +197,11 @@ static bool find_slice(Softmax *softmax)
       depends = source->n_results && ir_op_uses(op, source->results[0]);
     }
     if (!depends) continue;
+    if (takes_weights(softmax, op)) {
+      softmax->product = op;
+      continue;
+    }
+    if (softmax->product) return false;
     if (!ir_op_is_elementwise(op->code) && op->code != OP_CONVERT && op->code != OP_SET) return false;
     if (op != softmax->total && ir_op_uses(op, softmax->shrink->results[0]) && !is_rescaling(softmax, op))
       return false;
@@ -245,6 +260,31 @@ static bool is_of_risen(const Softmax *softmax, const IrOp *op)
                                        is_rescaling(softmax, last->value->def));
 }
 
+/* Where threads wait for products and nothing has been said of slots since, the scores' operands still lie there. */
+static bool may_multiply_again(const Softmax *softmax)
+{
+  const IrOp *scores = softmax->high->operands[0]->value->def, *product = scores->operands[0]->value->def;
+  const IrOp *end = softmax->slice->pdata[softmax->slice->len - 1];
+  if (!softmax->product || product->code != OP_VAR || product->parent != scores->parent) return false;
+  for (const IrOp *op = product; op != end; op = op->next)
+    if (!op || op->n_regions || ir_op_effects(op->code) & ~EFFECT_UPDATE) return false;
+  return true;
+}
+
+/* The scores multiplied once more, so that the registers in which they were are free for their weights. */
+static IrExpr *multiply_again(const Softmax *softmax, IrRegion *inside)
+{
+  const IrOp *scores = softmax->high->operands[0]->value->def, *product = scores->operands[0]->value->def;
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  IrBuilder builder = ir_builder_at_end(inside);
+  builder.mark = scores->mark;
+  for (const IrOp *op = product; op != scores->next; op = op->next)
+    if (op == product || op == scores ||
+        (op->code == OP_MMA && is_value(op->operands[0], product->results[0])))
+      ir_op_clone(&builder, op, map);
+  return g_hash_table_lookup(map, scores->results[0]);
+}
+
 /* What stands in the `if`: maxima follow, sums are relative to them. `part`: the variable that has what is added to the rows' sum. */
 static void follow(const Softmax *softmax, IrRegion *inside, IrExpr *part)
 {
@@ -270,6 +310,13 @@ static void follow(const Softmax *softmax, IrRegion *inside, IrExpr *part)
     ir_op_remove(gone[i]);
 }
 
+static IrValue *variable(IrBuilder *builder, const char *name, IrExpr *first)
+{
+  IrValue *value = ir_result(ir_emit(builder, OP_VAR, 1, first), name, first->value->type);
+  value->variable = true;
+  return value;
+}
+
 static void guard(Softmax *softmax)
 {
   IrModule *module = softmax->scope->function->module;
@@ -292,14 +339,24 @@ static void guard(Softmax *softmax)
   }
   IrBuilder builder = ir_builder_after(softmax->slice->pdata[softmax->slice->len - 1]);
   builder.mark = softmax->high->mark;
-  IrOp *variable = ir_emit(&builder, OP_VAR, 1, part);
-  IrValue *added = ir_result(variable, "added", part->value->type);
-  added->variable = true;
+  IrValue *added = variable(&builder, "added", part);
+  IrExpr *weights = softmax->product ? softmax->product->operands[1] : NULL, *kept = NULL;
+  if (weights) {
+    kept =
+        ir_value(module, variable(&builder, weights->value->name, g_hash_table_lookup(map, weights->value)));
+    softmax->product->operands[1] = kept;
+  }
   IrRegion *inside = ir_region_add(ir_emit(&builder, OP_IF, 1, any));
   IrExpr *next = ir_emit_value(&builder, OP_ADD, carried->value->type, softmax->total->results[0]->name, 2,
                                carried, ir_value(module, added));
   ir_emit(&builder, OP_SET, 2, carried, next);
+  IrExpr *again = may_multiply_again(softmax) ? multiply_again(softmax, inside) : NULL;
+  const IrValue *scores = softmax->high->operands[0]->value;
   follow(softmax, inside, ir_value(module, added));
+  if (again) ir_replace_uses(inside, scores, again);
+  builder = ir_builder_at_end(inside);
+  builder.mark = softmax->high->mark;
+  if (weights) ir_emit(&builder, OP_SET, 2, kept, weights);
 }
 
 static void collect(IrOp *op, void *data)
@@ -307,28 +364,28 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_REDUCE) g_ptr_array_add(data, op);
 }
 
-static void find_asynchronous(IrOp *op, void *data)
+static void skip_in(IrRegion *scope, const IrPassContext *context)
 {
-  *(bool *)data |= op->code == OP_MMA && ir_is_asynchronous_product(op);
+  g_autoptr(GPtrArray) reductions = g_ptr_array_new();
+  ir_region_visit(scope, collect, reductions);
+  for (unsigned i = 0; i < reductions->len; i++) {
+    g_autoptr(GPtrArray) slice = g_ptr_array_new();
+    Softmax softmax = {.scope = scope, .high = reductions->pdata[i], .slice = slice};
+    if (!match(&softmax)) continue;
+    guard(&softmax);
+    ir_remark(context, "maxima: looked for where a lane's sum of weights exceeds %g", softmax.factor);
+  }
 }
 
 bool pass_skip_maxima(IrModule *module, const IrPassContext *context, GError **error)
 {
   (void)error;
   IrFunction *kernel = ir_kernel(module);
-  for (IrOp *role = kernel ? kernel->body->first : NULL; role; role = role->next) {
-    bool asynchronous = false;
-    if (role->code == OP_ROLE) ir_region_visit(role->regions[0], find_asynchronous, &asynchronous);
-    if (!asynchronous) continue;
-    g_autoptr(GPtrArray) reductions = g_ptr_array_new();
-    ir_region_visit(role->regions[0], collect, reductions);
-    for (unsigned i = 0; i < reductions->len; i++) {
-      g_autoptr(GPtrArray) slice = g_ptr_array_new();
-      Softmax softmax = {.scope = role->regions[0], .high = reductions->pdata[i], .slice = slice};
-      if (!match(&softmax)) continue;
-      guard(&softmax);
-      ir_remark(context, "maxima: looked for where a lane's sum of weights exceeds %g", softmax.factor);
-    }
+  bool roles = false;
+  for (IrOp *op = kernel ? kernel->body->first : NULL; op; op = op->next) {
+    roles |= op->code == OP_ROLE;
+    if (op->code == OP_ROLE) skip_in(op->regions[0], context);
   }
+  if (kernel && !roles) skip_in(kernel->body, context);
   return true;
 }

@@ -1,13 +1,12 @@
 /* skip_rescales: a sum that is multiplied by a number a row is left alone where all of a warp's numbers are 1.
  *
  * needs  STAGED, waits derived, loops split
- * gives  in roles whose products are asynchronous: where a sum of products is multiplied by a value of each row in a loop, and nothing else reads
+ * gives  in roles, and in kernels without roles: where a sum of products is multiplied by a value of each row in a loop, and nothing else reads
  *        what that gives, the multiplication stands in an `if` of whether any of the warp's rows has another value than 1
  * breaks nothing: a product with 1 is what it was
  *
  * An online softmax's maxima move in a loop's first iterations, and hardly ever later where templates let them rise by some
- * powers of two before they follow (Zadouri et al., FlashAttention-4, 2026). Where threads wait for each product, sums and operands
- * fill their registers, and a branch between them makes the assembler spill. */
+ * powers of two before they follow (Zadouri et al., FlashAttention-4, 2026). */
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 
@@ -25,7 +24,7 @@ static bool is_value_of_tile(const IrExpr *operand)
 static void note_sum(IrOp *op, void *data)
 {
   Role *role = data;
-  if (op->code == OP_MMA && ir_is_asynchronous_product(op) && op->operands[0]->kind == EXPR_VALUE)
+  if (op->code == OP_MMA && op->operands[0]->kind == EXPR_VALUE)
     g_hash_table_add(role->sums, op->operands[0]->value);
 }
 
@@ -78,19 +77,26 @@ static void guard(IrModule *module, IrRegion *scope, IrOp *rescaling)
   ir_op_move(set, inside, NULL);
 }
 
+static void skip_in(IrModule *module, IrRegion *scope)
+{
+  g_autoptr(GHashTable) sums = g_hash_table_new(NULL, NULL);
+  g_autoptr(GPtrArray) rescalings = g_ptr_array_new();
+  Role role = {scope, sums, rescalings};
+  ir_region_visit(role.scope, note_sum, &role);
+  ir_region_visit(role.scope, note_rescaling, &role);
+  for (unsigned i = 0; i < rescalings->len; i++)
+    guard(module, role.scope, rescalings->pdata[i]);
+}
+
 bool pass_skip_rescales(IrModule *module, const IrPassContext *context, GError **error)
 {
   (void)context, (void)error;
   IrFunction *kernel = ir_kernel(module);
+  bool roles = false;
   for (IrOp *op = kernel ? kernel->body->first : NULL; op; op = op->next) {
-    if (op->code != OP_ROLE) continue;
-    g_autoptr(GHashTable) sums = g_hash_table_new(NULL, NULL);
-    g_autoptr(GPtrArray) rescalings = g_ptr_array_new();
-    Role role = {op->regions[0], sums, rescalings};
-    ir_region_visit(role.scope, note_sum, &role);
-    ir_region_visit(role.scope, note_rescaling, &role);
-    for (unsigned i = 0; i < rescalings->len; i++)
-      guard(module, role.scope, rescalings->pdata[i]);
+    roles |= op->code == OP_ROLE;
+    if (op->code == OP_ROLE) skip_in(module, op->regions[0]);
   }
+  if (kernel && !roles) skip_in(module, kernel->body);
   return true;
 }

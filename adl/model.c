@@ -73,7 +73,6 @@ static const struct {
     {"row_warps sums_warps", 1, 32, true},
     {"row_registers", 16, 128, false},
     {"row_bytes", 16, 512, true},
-    {"row_shared_least", 1024, 1 << 20, false},
     {"row_blocks row_cluster_blocks row_together", 1, 32, false},
     {"lone_rows sums_share row_sums_share", 1, 8, true},
     {"row_sums", 1, 1 << 16, false},

@@ -305,13 +305,28 @@ bool row_program_is_heavy(const FusedOperator *op)
   return row_of(op)->n_reductions > MANY_REDUCTIONS || op->n_steps > MANY_STEPS || row_of(op)->n_sums;
 }
 
+/* Reductions, and results behind all of them that need one value of each element. */
+static bool is_measured(const Problem *problem)
+{
+  const FusedOperator *op = problem->op;
+  const FusedRow *row = row_of(op);
+  bool streams = row->reduction && row_program_streams(op);
+  if (streams || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!row->output_phases[i]) return false;
+  return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;
+}
+
 /* What the passes say of a kernel that computes much, or keeps long rows whose length is open: whether its threads have the registers. */
 static bool is_legal(const Problem *problem, Choice *choice)
 {
   DryRuns *runs = problem->dry ? problem->dry : problem->judged;
   bool open = choice->guard && choice_int(choice, "cols", 0) > problem->gpu->model->short_row &&
               !symbolic_is_constant(row_of(problem->op)->columns, NULL);
-  if (!runs || (!row_program_is_heavy(problem->op) && !open) || choose_is_forced(problem)) return true;
+  bool many = (unsigned)choice_int(choice, "blocks", 1) > problem->gpu->model->row_blocks &&
+              !is_measured(problem); /* more than are known to fit */
+  if (!runs || (!row_program_is_heavy(problem->op) && !open && !many) || choose_is_forced(problem))
+    return true;
   if (!problem->dry && choice->guard) return true; /* fusion asks for a kernel of all rows */
   choice->exact = true;
   const DrySummary *summary = dry_run(runs, choice);
@@ -319,9 +334,10 @@ static bool is_legal(const Problem *problem, Choice *choice)
   return !summary || summary->legal;
 }
 
-static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile *fit)
+/* false: the kernel would not have the registers. */
+static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile *fit)
 {
-  if (choice->guard && is_taken(chooser, choice)) return;
+  if (choice->guard && is_taken(chooser, choice)) return true;
   candidate_carry(&fit->of, choice, is_carried, NULL);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
@@ -330,7 +346,9 @@ static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
   const char *words = candidate_words(&named, chooser->problem->arena);
   choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, words);
   choice->stages = 1;
-  chooser->n += is_legal(chooser->problem, choice);
+  bool legal = is_legal(chooser->problem, choice);
+  chooser->n += legal;
+  return legal;
 }
 
 static bool is_complete(const Chooser *chooser)
@@ -412,37 +430,21 @@ const char *row_program_refuse(const Problem *problem)
 
 /* ---- softmax and norms, of which is known what they take ---- */
 
-/* Reductions, and results behind all of them that need one value of each element. */
-static bool is_measured(const Problem *problem)
-{
-  const FusedOperator *op = problem->op;
-  const FusedRow *row = row_of(op);
-  bool streams = row->reduction && row_program_streams(op);
-  if (streams || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!row->output_phases[i]) return false;
-  return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;
-}
-
 static bool is_narrow(const FusedOperator *op)
 {
   return widest_bytes(op) * CHAR_BIT < WORD_BITS;
 }
 
-/* Registers of a thread that has so many elements of so wide rows. What is chosen at a row's end beside exponentials, and what there is of
- * a row beside its elements, takes as many as an operand. */
+/* Registers of a thread that has so many elements of so wide rows. */
 static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, bool aligned)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
-  int64_t known;
-  bool open = !symbolic_is_constant(row_of(op)->columns, &known);
+  bool open = !symbolic_is_constant(row_of(op)->columns, NULL);
   bool light = fit->again || (!open && is_narrow(op) && row_keeps_loaded(op)); /* open rows were not timed */
   unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
-  bool ragged = !open && known != fit->cols && row_has_maxima(op);
   return kept + model->row_own + row_count_operands(op) * (light ? model->row_light : model->row_operand) +
-         (ragged + row_has_values(op)) * model->row_operand + (aligned ? 0 : model->row_apart) +
-         (open ? model->row_open : 0);
+         (aligned ? 0 : model->row_apart) + (open ? model->row_open : 0);
 }
 
 /* Rows of 16 bits without moments beside an operand want fewer elements a thread. */
@@ -458,11 +460,9 @@ static bool waits(const FusedOperator *op)
 }
 
 /* Bytes of rows that an SM shall have under way: more where blocks wait for those of other SMs. */
-static unsigned flight_of(const Problem *problem, const RowTile *fit)
+static unsigned flight_of(const CostModel *model, const RowTile *fit)
 {
-  const CostModel *model = problem->gpu->model;
-  if (!waits(problem->op)) return model->row_flight;
-  return fit->split_k > 1 ? model->row_shared_flight : model->row_norm_flight;
+  return fit->split_k > 1 ? model->row_shared_flight : model->row_flight;
 }
 
 /* Of a block. */
@@ -471,17 +471,15 @@ static uint64_t part_bytes(const Problem *problem, const RowTile *fit)
   return (uint64_t)(fit->cols / fit->split_k) * widest_bytes(problem->op);
 }
 
-/* How well an SM is used: bytes that are under way, less what blocks lose that load nothing while they reduce or wait. */
+/* How well an SM is used: the part of the bytes that shall be under way, less what blocks lose that load nothing while they reduce or
+ * wait for each other. */
 static double use_of(const Problem *problem, const RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  const FusedOperator *op = problem->op;
   double bytes = (double)part_bytes(problem, fit) * fit->blocks, blocks = fit->blocks;
-  double use = MIN(bytes, flight_of(problem, fit)) * blocks /
-               (blocks + (waits(op) ? model->row_norm_alone : model->row_alone));
-  if (is_crowded(op, model, fit->cols / fit->split_k / fit->threads)) use *= model->row_many;
-  double peers = waits(op) ? model->row_norm_peer * sqrt(fit->split_k) : model->row_peer * fit->split_k;
-  return fit->split_k > 1 ? use * (model->row_meets - peers) : use;
+  double use = MIN(1, bytes / flight_of(model, fit)) * blocks / (blocks + model->row_alone);
+  if (is_crowded(problem->op, model, fit->cols / fit->split_k / fit->threads)) use *= model->row_many;
+  return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * sqrt(fit->split_k)) : use;
 }
 
 /* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
@@ -500,7 +498,7 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
     fit->blocks--;
   while (waits(op) && fit->blocks > 1 &&
-         (fit->blocks - 1) * part_bytes(problem, fit) >= flight_of(problem, fit))
+         (fit->blocks - 1) * part_bytes(problem, fit) >= flight_of(model, fit))
     fit->blocks--; /* which have more registers to load scale and bias ahead */
   uint64_t bytes = fit->blocks * part_bytes(problem, fit);
   /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
@@ -575,7 +573,9 @@ static unsigned summing_blocks(const Problem *problem, const RowTile *fit, bool 
   unsigned loaded = (unsigned)(row_bytes(op, fit->cols) / fit->threads) * CHAR_BIT / WORD_BITS;
   unsigned registers = elements * kept + loaded + model->row_registers +
                        row_count_operands(op) * model->row_operand + (aligned ? 0 : model->row_apart);
-  unsigned blocks = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
+  unsigned least =
+      MAX(1, model->row_least / fit->threads); /* of narrower blocks as many as have the same threads */
+  unsigned blocks = MIN(model->row_together * least, resident_blocks(problem->gpu, fit->threads));
   while (blocks > 1 && entry_registers(problem->gpu, fit->threads, blocks) < registers)
     blocks--;
   return blocks;
@@ -598,6 +598,20 @@ static unsigned ring_slots(const Problem *problem, const RowTile *fit)
   return slots < 2 ? 0 : (unsigned)slots;
 }
 
+/* As many blocks as have the bytes under way that an SM shall have, as far as registers are known to be enough for them. */
+static unsigned wanted_blocks(const Problem *problem, const RowTile *fit)
+{
+  const FusedOperator *op = problem->op;
+  const CostModel *model = problem->gpu->model;
+  unsigned bits = row_most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0), blocks = fit->blocks;
+  unsigned most = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
+  if (fit->rows > 1 || row_of(op)->n_sums || is_budgeted(problem)) return blocks;
+  while (blocks < most && blocks * row_bytes(op, fit->cols) < (int64_t)model->row_flight &&
+         holds(problem, bits, fit, blocks + 1))
+    blocks++;
+  return blocks;
+}
+
 /* Rows of so many columns at most. */
 static void add_registers(Chooser *chooser, int64_t most, bool aligned)
 {
@@ -616,7 +630,11 @@ static void add_registers(Chooser *chooser, int64_t most, bool aligned)
   choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   if (row_of(op)->n_sums) fit.blocks = summing_blocks(problem, &fit, aligned);
   if (aligned) fit.slots = ring_slots(problem, &fit);
-  finish(chooser, choice, fit.slots ? ROW_SHARED : ROW_REGISTERS, &fit);
+  RowForm form = fit.slots ? ROW_SHARED : ROW_REGISTERS;
+  RowTile more = fit;
+  more.blocks = wanted_blocks(problem, &fit);
+  if (more.blocks > fit.blocks && finish(chooser, choice, form, &more)) return;
+  finish(chooser, choice, form, &fit);
 }
 
 /* A variant for rows of one length. */
@@ -631,8 +649,7 @@ static void add_measured(Chooser *chooser, bool aligned)
   if (known <= problem->gpu->model->short_row) return;
   Choice *choice = choose_open(chooser, "row");
   if (aligned && !require_vectors(problem, choice, &vector)) return;
-  bool shares = row_bytes(op, known) >= (int64_t)problem->gpu->model->row_shared_least;
-  unsigned peers = shares && exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
+  unsigned peers = exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
   if (!fit_best(problem, known, vector, aligned, peers, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);

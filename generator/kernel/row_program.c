@@ -132,32 +132,6 @@ static IrExpr *mean_of(StepScope *scope, IrExpr *value)
   return divided_by_number(scope, "mean", sum_of(scope, value));
 }
 
-static bool is_narrow(const FusedReduction *reduction)
-{
-  const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
-  if (result && reduction->node->op->id == ONNX_ReduceLogSumExp)
-    return false; /* a logarithm near 0 shows all */
-  return result && number_bits(result->type) <= SHORT_BITS;
-}
-
-/* A softmax' results are as good as its exponentials; a logarithm of their sum asks for more. */
-static const char *power_name(const FusedReduction *reduction)
-{
-  if (!is_narrow(reduction)) return "exp_negative";
-  const GraphNode *node = reduction->node;
-  bool brief = node->op->id == ONNX_Softmax && step_precision(node->outputs[0]->type) == STEP_BRIEF;
-  return brief ? "exp_negative_brief" : "exp_negative_narrow";
-}
-
-/* The exponential of what is at most 0, as exactly as the operator's result needs. */
-static IrExpr *power_of(StepScope *scope, const FusedReduction *reduction, IrExpr *below)
-{
-  IrModule *module = scope->build->module;
-  IrExpr *power = ir_symbol(module, power_name(reduction));
-  IrOp *call = ir_emit(&scope->builder, OP_CALL, 2, power, below);
-  return ir_value(module, ir_result(call, "power", row_tile_type(scope, NUMBER_F32, false)));
-}
-
 /* What a simple reduction is called in the language. */
 static const char *name_of(ProgramReduction reduction)
 {
@@ -218,7 +192,8 @@ static void write_merged(StepScope *scope, const FusedReduction *reduction, IrEx
 {
   IrExpr **results = &scope->reduced[reduction->first], *moments[3]; /* count, mean, squares of distances */
   if (reduction->reduction == REDUCTION_MAX_SUM) {
-    reduce_with(scope, is_narrow(reduction) ? "max_sum_narrow" : "max_sum", value, NULL, 2, results);
+    bool full = row_power_precision(scope->build->op, reduction) == STEP_FULL;
+    reduce_with(scope, full ? "max_sum" : "max_sum_narrow", value, NULL, 2, results);
     return;
   }
   reduce_with(scope, "moments", value, NULL, G_N_ELEMENTS(moments), moments);
@@ -257,11 +232,26 @@ static void write_moments(StepScope *scope, const FusedReduction *reduction, IrE
   scope->reduced[reduction->first + 1] = mean_of(scope, square);
 }
 
+/* As they were loaded elements take half the registers until the maximum is known, which is one of them. */
+static bool is_short_source(const FusedOperator *op, const FusedReduction *reduction)
+{
+  return reduction->source.kind == OPERAND_INPUT &&
+         step_precision(op->inputs[reduction->source.index].tensor->type) < STEP_FULL;
+}
+
 static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
 {
   IrExpr *peak = reduce(scope, "max", NUMBER_F32, value);
+  if (is_short_source(scope->build->op, reduction)) value = elements_of(scope, reduction);
   kept->below = row_tile(scope, OP_SUB, row_tile_type(scope, NUMBER_F32, false), "below", value, peak);
-  kept->power = power_of(scope, reduction, kept->below);
+  StepPrecision precision = row_power_precision(scope->build->op, reduction);
+  kept->part = precision < STEP_FULL;
+  if (!kept->part)
+    kept->power = row_power(scope, precision, kept->below);
+  else if (row_power_is_plain(scope->build->op, reduction))
+    kept->power = row_power_of_element(scope, precision, value, peak);
+  else
+    kept->power = row_power_of_part(scope, precision, kept->below);
   scope->reduced[reduction->first] = peak;
   scope->reduced[reduction->first + 1] = reduce(scope, "sum", NUMBER_F32, kept->power);
 }
@@ -320,16 +310,15 @@ static IrExpr *kept_value(StepScope *scope, const FusedStep *step)
     const FusedReduction *reduction = &row_of(op)->reductions[i];
     const FusedOperand first = {OPERAND_REDUCED, reduction->first, 0, reduction->compute};
     const Kept *kept = &tile->kept[i];
-    bool power = step->op == ONNX_Exp && reduction->node && step->node == reduction->node;
-    if (tile->passes && power && reduction->reduction == REDUCTION_MAX_SUM)
-      return power_of(scope, reduction, scope_operand(scope, &step->operands[0]));
+    bool power = reduction->reduction == REDUCTION_MAX_SUM && row_is_power(op, reduction, step);
+    if (tile->passes && power)
+      return row_power(scope, row_power_precision(op, reduction), scope_operand(scope, &step->operands[0]));
     if (step->compute != NUMBER_F32 || !kept->below) continue;
     if (step->op == ONNX_Sub && same_operand(&step->operands[0], &reduction->source) &&
         same_operand(&step->operands[1], &first))
       return tile->again && reduction->reduction == REDUCTION_MOMENTS ? centred_again(scope, reduction)
                                                                       : kept->below;
-    if (step->op == ONNX_Exp && kept->power && (step->node == reduction->node || !is_narrow(reduction)) &&
-        step->operands[0].kind == OPERAND_STEP && scope->step_values[step->operands[0].index] == kept->below)
+    if (power && kept->power && scope->step_values[step->operands[0].index] == kept->below)
       return kept->power;
   }
   return NULL;
@@ -391,6 +380,12 @@ static IrExpr *quotient(StepScope *scope, unsigned i)
   if (step->op != ONNX_Div || step->compute != NUMBER_F32 || row_step_is_per_row(op, step) || !op->n_outputs)
     return NULL;
   const FusedOperand *x = &step->operands[0], *y = &step->operands[1];
+  for (unsigned j = 0; j < row_of(op)->n_reductions; j++) {
+    const Kept *kept = &((const RowTile *)scope->data)->kept[j];
+    if (kept->part && x->kind == OPERAND_STEP && scope->step_values[x->index] == kept->power)
+      return row_share_of_part(scope, kept->power, scope_operand(scope, y),
+                               scope->reduced[row_of(op)->reductions[j].first]);
+  }
   if (step->node && step->node->op->class_ == OPERATOR_ROW && y->kind == OPERAND_REDUCED) {
     IrExpr *inverse = row_tile(scope, OP_RCP, row_tile_type(scope, NUMBER_F32, true), "inverse",
                                scope_operand(scope, y), NULL);
@@ -405,10 +400,23 @@ static IrExpr *quotient(StepScope *scope, unsigned i)
   return wide && one && shows_few_bits(op, i) ? times_reciprocal(scope, step) : NULL;
 }
 
+/* NULL: the step is not the gradient of a loss. */
+static IrExpr *gradient(StepScope *scope, const FusedStep *step)
+{
+  const FusedRow *row = row_of(scope->build->op);
+  IrExpr *value = NULL;
+  for (unsigned i = 0; i < row->n_reductions && !value; i++) {
+    const Kept *kept = &((const RowTile *)scope->data)->kept[i];
+    if (kept->part) value = row_gradient_of_part(scope, &row->reductions[i], step, kept->power);
+  }
+  return value;
+}
+
 static bool write_step(StepScope *scope, unsigned i)
 {
   const FusedStep *step = &scope->build->op->steps[i];
   IrExpr *value = kept_value(scope, step);
+  if (!value) value = gradient(scope, step);
   if (!value) value = quotient(scope, i);
   if (!value) return scope_write_step(scope, i);
   scope->step_values[i] = value;

@@ -1,5 +1,6 @@
 /* Between row_program*.c only: the tile of rows that a kernel of a row program works on. */
 #pragma once
+#include "generator/fusion/steps_operations.h"
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
 #include "generator/program/row.h"
@@ -8,6 +9,7 @@
 typedef struct {
   IrExpr *below; /* x - its first result */
   IrExpr *power; /* e^below */
+  bool part;     /* by row_power_of_part() */
 } Kept;
 
 typedef struct {
@@ -37,3 +39,20 @@ IrExpr *row_column(StepScope *scope);
 IrExpr *row_index_value(StepScope *scope, unsigned value);
 /* An input of one value a row that is read at indices. */
 IrExpr *row_load_indexed(StepScope *scope, unsigned input);
+
+/* row_program_power.c. How good exponentials of the reduction's elements less their maximum have to be, which its sum is of. */
+StepPrecision row_power_precision(const FusedOperator *op, const FusedReduction *reduction);
+bool row_power_is_plain(const FusedOperator *op, const FusedReduction *reduction);
+/* The step is such an exponential. */
+bool row_is_power(const FusedOperator *op, const FusedReduction *reduction, const FusedStep *step);
+/* The exponential of what is at most 0. */
+IrExpr *row_power(StepScope *scope, StepPrecision precision, IrExpr *below);
+/* The same, not of full precision, for shares of sums of such alone, in fewer operations: what is below 2^-126 is that. */
+IrExpr *row_power_of_part(StepScope *scope, StepPrecision precision, IrExpr *below);
+/* That of an element that is no wider than 16 bits, less the maximum. */
+IrExpr *row_power_of_element(StepScope *scope, StepPrecision precision, IrExpr *x, IrExpr *maximum);
+/* Such a power's share of the row's sum, 0 where it is 2^-126. */
+IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum, IrExpr *maximum);
+/* A share of a sum of such, less 0 or 1, times a number of the row; NULL: the step is no such product. */
+IrExpr *row_gradient_of_part(StepScope *scope, const FusedReduction *reduction, const FusedStep *step,
+                             IrExpr *power);

@@ -253,6 +253,58 @@ static LowerTile *compute_pairs(Lower *lower, const IrOp *op)
   return tile;
 }
 
+/* A place as what neighbouring elements share, of two parts at most, and a constant. */
+typedef struct {
+  IrExpr *base, *more; /* more: NULL: it is all in `base` */
+  int64_t constant;
+} Place;
+
+static const IrOp *sum_of(const IrExpr *x)
+{
+  const IrOp *def = x->kind == EXPR_VALUE && !x->value->variable ? x->value->def : NULL;
+  return def && def->code == OP_ADD && !def->n_attributes ? def : NULL;
+}
+
+static Place split_place(IrExpr *x)
+{
+  Place place = {x, NULL, 0};
+  const IrOp *sum = sum_of(x);
+  if (sum && !ir_expr_is_int(sum->operands[1], &place.constant)) {
+    place = (Place){sum->operands[0], sum->operands[1], 0};
+    sum = sum_of(place.base);
+  }
+  if (sum && ir_expr_is_int(sum->operands[1], &place.constant)) place.base = sum->operands[0];
+  return place;
+}
+
+static bool same_base(const Place *a, const Place *b)
+{
+  return a->base && ir_expr_equal(a->base, b->base) && !a->more == !b->more &&
+         (!a->more || ir_expr_equal(a->more, b->more));
+}
+
+typedef struct {
+  Place place;
+  IrExpr *from, *less; /* from less what neighbours share */
+} Difference;
+
+/* base + c is `from` where c is from - base, which neighbouring elements share: no sum is computed for each. Wrapped or not. */
+static void compare_with_constant(Lower *lower, const IrOp *op, NumberType source, IrExpr **x,
+                                  Difference *last)
+{
+  const IrType type = ir_scalar(NUMBER_S32);
+  if ((op->code != OP_EQ && op->code != OP_NE) || source != NUMBER_S32 || !sum_of(x[0])) return;
+  if (x[1]->kind != EXPR_VALUE) return;
+  Place place = split_place(x[0]);
+  if (!last->less || !ir_expr_equal(last->from, x[1]) || !same_base(&last->place, &place)) {
+    IrExpr *less = lower_value(lower, OP_SUB, type, "less", 2, x[1], place.base);
+    if (place.more) less = lower_value(lower, OP_SUB, type, "less", 2, less, place.more);
+    *last = (Difference){place, x[1], less};
+  }
+  x[0] = last->less;
+  x[1] = lower_int(lower, place.constant);
+}
+
 void lower_elementwise(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
@@ -271,10 +323,12 @@ void lower_elementwise(Lower *lower, IrOp *op)
   IrExpr **operands[3];
   for (unsigned i = 0; i < op->n_operands; i++)
     operands[i] = lower_spread(lower, op->operands[i], tile->layout, operand_type(op, i, source));
+  Difference difference = {NULL};
   for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
     IrExpr *x[3];
     for (unsigned i = 0; i < op->n_operands; i++)
       x[i] = operands[i][r];
+    compare_with_constant(lower, op, source, x, &difference);
     bool truth;
     if (lower_known_truth(op, tile->layout, r, &truth))
       tile->reg[r] = lower_int(lower, truth);

@@ -110,6 +110,61 @@ static Tuple combine_all(Lower *lower, const Reduction *reduction, Tuple *x, uns
   return x[0];
 }
 
+/* The word from whose halves two neighbours were widened, and of which type; NULL: from none. */
+static IrExpr *halves_of(const IrExpr *low, const IrExpr *high, NumberType *type)
+{
+  const IrExpr *half[] = {low, high};
+  const IrOp *unpack = NULL;
+  for (unsigned i = 0; i < G_N_ELEMENTS(half); i++) {
+    const IrOp *cast = half[i]->kind == EXPR_VALUE && !half[i]->value->variable ? half[i]->value->def : NULL;
+    if (!cast || cast->code != OP_CAST || cast->n_attributes || cast->operands[0]->kind != EXPR_VALUE)
+      return NULL;
+    const IrValue *narrow = cast->operands[0]->value;
+    const IrOp *def = narrow->def;
+    if (!def || def->code != OP_UNPACK || def->n_results != 2 || def->results[i] != narrow) return NULL;
+    if (i && def != unpack) return NULL;
+    unpack = def;
+    *type = narrow->type.element;
+  }
+  bool known = *type == NUMBER_F16 || *type == NUMBER_BF16;
+  return known && is_fixed(unpack->operands[0]) ? unpack->operands[0] : NULL;
+}
+
+/* Two elements at once, before they are widened, where an extremum is taken of such alone: it is one of them. What is left of *n. */
+static void combine_words(Lower *lower, const Reduction *reduction, Tuple *x, unsigned *n)
+{
+  bool max = !reduction->combiner && !strcmp(reduction->with, "max"),
+       min = !reduction->combiner && !strcmp(reduction->with, "min");
+  if ((!max && !min) || reduction->from[0]->element != NUMBER_F32) return;
+  g_autofree IrExpr **words = g_new(IrExpr *, *n / 2 + 1);
+  unsigned n_words = 0, left = 0;
+  NumberType type = NUMBER_BF16;
+  for (unsigned i = 0; i < *n; i++) {
+    NumberType here = type;
+    IrExpr *word = i + 1 < *n ? halves_of(x[i].part[0], x[i + 1].part[0], &here) : NULL;
+    if (!word || (n_words && here != type)) {
+      x[left++] = x[i];
+      continue;
+    }
+    type = here;
+    words[n_words++] = word;
+    i++;
+  }
+  for (unsigned n_now = n_words; n_now > 1; n_now = (n_now + 1) / 2)
+    for (unsigned i = 0; i < n_now / 2; i++) {
+      words[i] = lower_value(lower, max ? OP_MAX_PAIR : OP_MIN_PAIR, ir_scalar(NUMBER_B32), "both", 2,
+                             words[2 * i], words[2 * i + 1]);
+      ir_attribute_set(words[i]->value->def, ATTR_TYPE, ir_name(lower->module, number_name(type)));
+      if (i + 1 == n_now / 2 && n_now % 2) words[i + 1] = words[n_now - 1];
+    }
+  IrOp *unpack = n_words ? lower_emit(lower, OP_UNPACK, 1, words[0]) : NULL;
+  for (unsigned i = 0; unpack && i < 2; i++) {
+    IrExpr *half = lower_result(lower, unpack, "half", ir_scalar(type));
+    x[left++] = (Tuple){{lower_value(lower, OP_CAST, ir_scalar(NUMBER_F32), "half", 1, half)}};
+  }
+  *n = left;
+}
+
 static bool is_literal(const IrExpr *x)
 {
   return x->kind == EXPR_INT || x->kind == EXPR_FLOAT;
@@ -148,6 +203,7 @@ static void within_thread(Lower *lower, const Reduction *reduction)
       if (is_literal(x[0].part[i]))
         x[0].part[i] = lower_value(lower, OP_MOVE, type, "constant", 1, x[0].part[i]);
     }
+    combine_words(lower, reduction, x, &n);
     Tuple all = combine_all(lower, reduction, x, n);
     keep(reduction, r, &all);
   }

@@ -1,6 +1,7 @@
 /* Reductions along rows: elements that become states, forms for rows that stay, and what lies beyond a row. */
 #include "ir/passes/rows.h"
 #include "ir/reducer.h"
+#include <math.h>
 #include <string.h>
 
 static void collect(IrOp *op, void *data)
@@ -172,6 +173,56 @@ static IrExpr *inside_whole(const Rows *rows, const IrType *type, int64_t every)
   return in;
 }
 
+/* Whole rows as they were loaded, or widened then: what lies beyond them is loaded as the identity of an extremum or a sum, which widens
+ * to itself. For whoever else reads them it is as good as any other number, which no one takes without a mask of his own. */
+static bool fills_beyond(const Rows *rows, const IrExpr *operand, IrExpr *identity)
+{
+  IrOp *load = operand->kind == EXPR_VALUE && !operand->value->variable ? operand->value->def : NULL;
+  if (load && load->code == OP_CAST && !load->n_attributes && load->operands[0]->kind == EXPR_VALUE)
+    load = load->operands[0]->value->def;
+  if (!load || load->code != OP_LOAD || identity->kind != EXPR_FLOAT) return false;
+  if (!isinf(identity->number) && identity->number != 0) return false;
+  const IrExpr *access = load->operands[0], *fill = ir_attribute_value(load, ATTR_FILL);
+  const IrType *tensor = access->kind == EXPR_INDEX ? &access->items[0]->value->type : NULL;
+  NumberType element = load->results[0]->type.element;
+  bool wide = element == NUMBER_F32 || element == NUMBER_F16 || element == NUMBER_BF16;
+  if (!tensor || !tensor->rank || !wide || !ir_expr_equal(tensor->dims[tensor->rank - 1], rows->columns))
+    return false;
+  if (fill) return ir_expr_equal(fill, identity);
+  ir_attribute_set(load, ATTR_FILL, identity);
+  return true;
+}
+
+/* No elements as they were loaded, or widened, which take fewer registers until they are wanted. */
+static bool is_computed(const IrExpr *operand)
+{
+  const IrOp *def = operand->kind == EXPR_VALUE && !operand->value->variable ? operand->value->def : NULL;
+  return def && def->code != OP_LOAD && def->code != OP_CAST;
+}
+
+typedef struct {
+  const IrValue *value;
+  IrExpr *with;
+} Later;
+
+static IrExpr *later_leaf(const IrExpr *leaf, void *data)
+{
+  const Later *later = data;
+  return leaf->kind == EXPR_VALUE && leaf->value == later->value ? later->with : NULL;
+}
+
+/* Who reads the value behind the reduction reads what it takes: it is the same inside of the row, and two need not be kept. */
+static void use_later(const Rows *rows, IrOp *reduce, const IrValue *value, IrExpr *with)
+{
+  Later later = {value, with};
+  for (IrOp *op = reduce->next; op; op = op->next) {
+    for (unsigned i = 0; i < op->n_operands; i++)
+      op->operands[i] = ir_expr_map(rows->module, op->operands[i], later_leaf, &later);
+    for (unsigned i = 0; i < op->n_regions; i++)
+      ir_replace_uses(op->regions[i], value, with);
+  }
+}
+
 bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first)
 {
   IrBuilder builder = ir_builder_before(reduce);
@@ -183,9 +234,11 @@ bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first)
   for (unsigned i = 0; i < reduce->n_operands; i++) {
     IrExpr *identity = rows_identity(rows, reduce, i);
     if (!identity) return false;
-    type = ir_expr_type(rows->kernel, reduce->operands[i]);
-    reduce->operands[i] =
-        ir_emit_value(&builder, OP_SELECT, type, "within", 3, in, reduce->operands[i], identity);
+    if (!first && fills_beyond(rows, reduce->operands[i], identity)) continue;
+    IrExpr *operand = reduce->operands[i];
+    type = ir_expr_type(rows->kernel, operand);
+    reduce->operands[i] = ir_emit_value(&builder, OP_SELECT, type, "within", 3, in, operand, identity);
+    if (!first && is_computed(operand)) use_later(rows, reduce, operand->value, reduce->operands[i]);
   }
   return true;
 }

@@ -1,0 +1,304 @@
+/* Row programs: how exactly exponentials of a row less its maximum are computed, by who sees what comes of them, and the
+ * exponentials themselves. */
+#include "generator/kernel/row_program.h"
+#include <float.h>
+#include <math.h>
+
+/* 2^(PARTS u - BELOW) is what functions of parts of the range of exponents give (templates/math_narrow.ir). */
+#define PARTS      128.0
+#define BELOW      126.0
+#define LEAST      ((double)FLT_MIN)      /* at u = 0 */
+#define LEAST_STEP ((double)FLT_TRUE_MIN) /* the smallest f32 */
+/* What the maximum's product with log2(e) / PARTS may be off by, and more */
+#define STEP_OF_LAST_PLACE (M_LOG2E / PARTS * FLT_EPSILON)
+
+typedef struct {
+  const FusedOperator *op;
+  const FusedReduction *reduction;
+} Powers;
+
+static bool is_step(const FusedOperand *operand, unsigned step)
+{
+  return operand->kind == OPERAND_STEP && operand->index == step;
+}
+
+static bool is_reduced(const FusedOperand *operand, unsigned index)
+{
+  return operand->kind == OPERAND_REDUCED && operand->index == index;
+}
+
+static bool is_maximum(const Powers *powers, const FusedOperand *operand)
+{
+  return is_reduced(operand, powers->reduction->first);
+}
+
+static bool is_sum(const Powers *powers, const FusedOperand *operand)
+{
+  return is_reduced(operand, powers->reduction->first + 1);
+}
+
+static bool same_operand(const FusedOperand *a, const FusedOperand *b)
+{
+  return a->kind == b->kind && a->index == b->index && a->kind != OPERAND_IMMEDIATE;
+}
+
+/* e^(x - maximum) of the reduction's elements. */
+static bool is_power(const Powers *powers, const FusedStep *step)
+{
+  if (step->op != ONNX_Exp || step->compute != NUMBER_F32 || step->operands[0].kind != OPERAND_STEP)
+    return false;
+  const FusedStep *below = &powers->op->steps[step->operands[0].index];
+  return below->op == ONNX_Sub && below->compute == NUMBER_F32 &&
+         same_operand(&below->operands[0], &powers->reduction->source) &&
+         is_maximum(powers, &below->operands[1]);
+}
+
+/* 0 or 1 */
+static bool is_flag(const Powers *powers, const FusedOperand *operand)
+{
+  if (operand->kind != OPERAND_STEP) return false;
+  const FusedStep *step = &powers->op->steps[operand->index];
+  return step->op == ONNX_Where && step->operands[1].kind == OPERAND_IMMEDIATE &&
+         step->operands[2].kind == OPERAND_IMMEDIATE && step->operands[1].immediate == 1 &&
+         step->operands[2].immediate == 0;
+}
+
+static StepPrecision shown_of_step(const Powers *powers, unsigned step, bool logarithm);
+
+/* The step is as exact, relative to itself, as the value that it takes from `from`: a share less 1 is, as long as e^0 is 1 exactly, for
+ * then the largest share's error is that of all others. */
+static bool keeps(const Powers *powers, const FusedStep *step, unsigned from)
+{
+  const FusedOperand *x = step->operands;
+  switch ((unsigned)step->op) {
+  case ONNX_Neg: return true;
+  case ONNX_Cast: return number_class(step->type) == NUMBER_FLOAT;
+  case ONNX_Mul: return !is_step(&x[0], from) || !is_step(&x[1], from);
+  case ONNX_Div: return is_step(&x[0], from) && !is_step(&x[1], from);
+  case ONNX_Sub: return is_step(&x[0], from) && is_flag(powers, &x[1]);
+  case ONNX_Where: return !is_step(&x[0], from);
+  default: return false;
+  }
+}
+
+/* What is still the logarithm of the sum, or that and the maximum. */
+static bool keeps_logarithm(const Powers *powers, const FusedStep *step, unsigned from)
+{
+  const FusedOperand *x = step->operands;
+  if (step->op == ONNX_Add)
+    return is_maximum(powers, &x[0]) ? is_step(&x[1], from)
+                                     : is_step(&x[0], from) && is_maximum(powers, &x[1]);
+  return step->op == ONNX_Where && is_maximum(powers, &x[1]) && is_step(&x[2], from);
+}
+
+/* A loss: the logarithm of the sum and the maximum less an element of the row. Neither the logarithm nor what the element is below the
+ * maximum is negative, so that nothing cancels. */
+static bool is_loss(const Powers *powers, const FusedStep *step, unsigned from)
+{
+  const FusedOperand *x = step->operands, *source = &powers->reduction->source;
+  return step->op == ONNX_Sub && is_step(&x[0], from) && x[1].kind == OPERAND_INPUT &&
+         source->kind == OPERAND_INPUT &&
+         powers->op->inputs[x[1].index].tensor == powers->op->inputs[source->index].tensor;
+}
+
+static StepPrecision shown_of_user(const Powers *powers, unsigned user, unsigned step, bool logarithm)
+{
+  const FusedStep *next = &powers->op->steps[user];
+  if (logarithm) {
+    if (is_loss(powers, next, step)) return shown_of_step(powers, user, false);
+    return keeps_logarithm(powers, next, step) ? shown_of_step(powers, user, true) : STEP_FULL;
+  }
+  return keeps(powers, next, step) ? shown_of_step(powers, user, false) : STEP_FULL;
+}
+
+/* Of whom a step's value is seen, directly or behind others; `logarithm`: it is one, whose error counts against what it is later. */
+static StepPrecision shown_of_step(const Powers *powers, unsigned step, bool logarithm)
+{
+  const FusedOperator *op = powers->op;
+  const FusedRow *row = row_of(op);
+  StepPrecision most = STEP_BRIEF;
+  if (!logarithm && step_precision(op->steps[step].type) < STEP_FULL)
+    return step_precision(op->steps[step].type);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (is_step(&op->outputs[i].value, step))
+      most = MAX(most, logarithm ? STEP_FULL : step_precision(op->outputs[i].tensor->type));
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    if (is_step(&row->reductions[i].source, step) || is_step(&row->reductions[i].place, step))
+      return STEP_FULL;
+  for (unsigned i = step + 1; i < op->n_steps && most < STEP_FULL; i++)
+    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
+      if (is_step(&op->steps[i].operands[j], step))
+        most = MAX(most, shown_of_user(powers, i, step, logarithm));
+  return most;
+}
+
+/* Who reads the sum: an exponential's share of it, or its logarithm. */
+static StepPrecision shown_of_sum(const Powers *powers, unsigned reader)
+{
+  const FusedStep *step = &powers->op->steps[reader];
+  const FusedOperand *x = step->operands;
+  if (step->op == ONNX_Log) return shown_of_step(powers, reader, true);
+  bool share = step->op == ONNX_Div && x[0].kind == OPERAND_STEP && is_sum(powers, &x[1]) &&
+               is_power(powers, &powers->op->steps[x[0].index]);
+  return share ? shown_of_step(powers, reader, false) : STEP_FULL;
+}
+
+/* An exponential is asked for as a share of the sum alone. */
+static bool is_shared(const Powers *powers, unsigned power)
+{
+  const FusedOperator *op = powers->op;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (is_step(&op->outputs[i].value, power)) return false;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
+      if (is_step(&op->steps[i].operands[j], power) &&
+          (j || op->steps[i].op != ONNX_Div || !is_sum(powers, &op->steps[i].operands[1])))
+        return false;
+  return true;
+}
+
+StepPrecision row_power_precision(const FusedOperator *op, const FusedReduction *reduction)
+{
+  Powers powers = {op, reduction};
+  StepPrecision most = STEP_BRIEF;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (is_sum(&powers, &op->outputs[i].value)) return STEP_FULL;
+  for (unsigned i = 0; i < op->n_steps && most < STEP_FULL; i++) {
+    if (is_power(&powers, &op->steps[i]) && !is_shared(&powers, i)) return STEP_FULL;
+    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
+      if (is_sum(&powers, &op->steps[i].operands[j])) most = MAX(most, shown_of_sum(&powers, i));
+  }
+  return most;
+}
+
+/* Elements of few bits, of whose shares of the sum nothing is taken off: then it does not count whether e^0 is 1 exactly. */
+bool row_power_is_plain(const FusedOperator *op, const FusedReduction *reduction)
+{
+  Powers powers = {op, reduction};
+  if (reduction->source.kind != OPERAND_INPUT ||
+      step_precision(op->inputs[reduction->source.index].tensor->type) == STEP_FULL)
+    return false;
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    const FusedStep *step = &op->steps[i];
+    if (step->op == ONNX_Log || (step->op == ONNX_Sub && is_flag(&powers, &step->operands[1]))) return false;
+  }
+  return true;
+}
+
+bool row_is_power(const FusedOperator *op, const FusedReduction *reduction, const FusedStep *step)
+{
+  Powers powers = {op, reduction};
+  return is_power(&powers, step);
+}
+
+/* ---- what is written ---- */
+
+static IrExpr *called(StepScope *scope, const char *function, IrExpr *x)
+{
+  IrModule *module = scope->build->module;
+  IrOp *call = ir_emit(&scope->builder, OP_CALL, 2, ir_symbol(module, function), x);
+  return ir_value(module, ir_result(call, "power", row_tile_type(scope, NUMBER_F32, false)));
+}
+
+IrExpr *row_power(StepScope *scope, StepPrecision precision, IrExpr *below)
+{
+  static const char *const names[] = {"exp_negative_brief", "exp_negative_narrow", "exp_negative"};
+  return called(scope, names[precision], below);
+}
+
+/* 2^(PARTS u - BELOW), where one operation makes u of an element and holds it in its range, where NaN becomes 0. */
+static IrExpr *power_of_part(StepScope *scope, StepPrecision precision, IrExpr *x, IrExpr *from)
+{
+  IrModule *module = scope->build->module;
+  IrOp *part = ir_emit(&scope->builder, OP_FMA, 3, x, ir_float(module, M_LOG2E / PARTS), from);
+  ir_attribute_set(part, ATTR_SATURATE, NULL);
+  IrExpr *u = ir_value(module, ir_result(part, "part", row_tile_type(scope, NUMBER_F32, false)));
+  return called(scope, precision == STEP_BRIEF ? "exp2_part_brief" : "exp2_part_narrow", u);
+}
+
+IrExpr *row_power_of_part(StepScope *scope, StepPrecision precision, IrExpr *below)
+{
+  return power_of_part(scope, precision, below, ir_float(scope->build->module, BELOW / PARTS));
+}
+
+/* Where the maximum is taken off by the same operation, all powers of a row are off by what its product and the sum were rounded by, and
+ * so is their sum. A maximum so large that nothing is left of BELOW has to come out as 1 all the same, when all that is smaller is 0:
+ * therefore a step of its last place more. */
+IrExpr *row_power_of_element(StepScope *scope, StepPrecision precision, IrExpr *x, IrExpr *maximum)
+{
+  IrModule *module = scope->build->module;
+  IrType one = row_tile_type(scope, NUMBER_F32, true);
+  IrExpr *size = row_tile(scope, OP_ABS, one, "size", maximum, NULL);
+  IrExpr *from = ir_emit_value(&scope->builder, OP_FMA, one, "from", 3, maximum,
+                               ir_float(module, -M_LOG2E / PARTS), ir_float(module, BELOW / PARTS));
+  from = ir_emit_value(&scope->builder, OP_FMA, one, "from", 3, size, ir_float(module, STEP_OF_LAST_PLACE),
+                       from);
+  return power_of_part(scope, precision, x, from);
+}
+
+/* What a power is multiplied by for its share of the row's sum, and what is added then: so that what was LEAST is 0, and rounded so that
+ * it is not -0. NaN where the maximum is no number. */
+static void share_of(StepScope *scope, IrExpr *sum, IrExpr *maximum, IrExpr **inverse, IrExpr **least)
+{
+  IrModule *module = scope->build->module;
+  IrType one = row_tile_type(scope, NUMBER_F32, true);
+  IrExpr *none = row_tile(scope, OP_SUB, one, "none", maximum, maximum);
+  *inverse =
+      row_tile(scope, OP_ADD, one, "inverse", row_tile(scope, OP_RCP, one, "inverse", sum, NULL), none);
+  *least = ir_emit_value(&scope->builder, OP_FMA, one, "least", 3, *inverse, ir_float(module, -LEAST),
+                         ir_float(module, LEAST_STEP));
+}
+
+IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum, IrExpr *maximum)
+{
+  IrExpr *inverse, *least;
+  share_of(scope, sum, maximum, &inverse, &least);
+  return ir_emit_value(&scope->builder, OP_FMA, row_tile_type(scope, NUMBER_F32, false), "share", 3, power,
+                       inverse, least);
+}
+
+/* ---- a share less 0 or 1, times a number of the row: a loss's gradient ---- */
+
+typedef struct {
+  const FusedStep *share, *flag;
+  const FusedOperand *times;
+} Gradient;
+
+static bool find_gradient(const FusedOperator *op, const FusedReduction *reduction, const FusedStep *step,
+                          Gradient *found)
+{
+  Powers powers = {op, reduction};
+  if (step->op != ONNX_Mul || step->compute != NUMBER_F32) return false;
+  for (unsigned i = 0; i < 2; i++) {
+    const FusedOperand *x = &step->operands[i], *times = &step->operands[1 - i];
+    const FusedStep *less = x->kind == OPERAND_STEP ? &op->steps[x->index] : NULL;
+    if (!less || less->op != ONNX_Sub || !is_flag(&powers, &less->operands[1])) continue;
+    if (less->operands[0].kind != OPERAND_STEP) continue;
+    bool narrow = times->kind == OPERAND_STEP && row_step_is_per_row(op, &op->steps[times->index]);
+    narrow |= times->kind == OPERAND_INPUT && !op->inputs[times->index].every &&
+              symbolic_equals(op->inputs[times->index].strides[op->rank - 1], 0);
+    *found = (Gradient){&op->steps[less->operands[0].index], &op->steps[less->operands[1].index], times};
+    const FusedOperand *y = found->share->operands;
+    if (narrow && found->share->op == ONNX_Div && y[0].kind == OPERAND_STEP && is_sum(&powers, &y[1]) &&
+        is_power(&powers, &op->steps[y[0].index]))
+      return true;
+  }
+  return false;
+}
+
+IrExpr *row_gradient_of_part(StepScope *scope, const FusedReduction *reduction, const FusedStep *step,
+                             IrExpr *power)
+{
+  Gradient gradient;
+  if (!find_gradient(scope->build->op, reduction, step, &gradient)) return NULL;
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  IrType one = row_tile_type(scope, NUMBER_F32, true), whole = row_tile_type(scope, NUMBER_F32, false);
+  IrExpr *inverse, *least, *times = step_convert(&writer, scope_operand(scope, gradient.times), NUMBER_F32);
+  share_of(scope, scope->reduced[reduction->first + 1], scope->reduced[reduction->first], &inverse, &least);
+  inverse = row_tile(scope, OP_MUL, one, "inverse", inverse, times);
+  least = row_tile(scope, OP_MUL, one, "least", least, times);
+  IrExpr *flag = scope_operand(scope, &gradient.flag->operands[0]),
+         *one_less = row_tile(scope, OP_SUB, one, "less", least, times),
+         *less = ir_emit_value(&scope->builder, OP_SELECT, whole, "less", 3, flag, one_less, least);
+  return ir_emit_value(&scope->builder, OP_FMA, whole, "gradient", 3, power, inverse, less);
+}

@@ -383,6 +383,8 @@ void lower_add_partial(Lower *lower, IrOp *op);
 IrValue *lower_named_tensor(const Lower *lower, IrAttributeKey key);
 void lower_claim(Lower *lower, IrOp *op); /* posts.c */
 void lower_post(Lower *lower, IrOp *op);
+void lower_post_step(Lower *lower, IrOp *op);
+void lower_await_step(Lower *lower, IrOp *op);
 void lower_await_posts(Lower *lower, IrOp *op);
 
 void lower_copy(Lower *lower, IrOp *op);   /* copies.c */

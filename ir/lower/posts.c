@@ -5,7 +5,11 @@
  * A row of the flags belongs to a place: one for each pair of a warp that posts and a warp that waits, so that nobody
  * clears a flag which another warp still looks for; of instances, which have places of their own, the warps of one. The warp's lanes store, meet, and release the flags of all warps that
  * may wait, a lane each. The lanes of a warp that waits each look for the flags of some pairs of place and warp, and meet
- * before these are cleared and before any of them reads: each then sees what was stored before it was released. */
+ * before these are cleared and before any of them reads: each then sees what was stored before it was released.
+ *
+ * post_step, await_step: a barrier of the whole grid, whose arrivals and waits are apart. A word of the flags counts posts, one of each
+ * block, whose threads meet in front of it, over all steps; whoever waits for a step waits until all have posted the steps before. The last post of the last step sets it to 0
+ * again, when nobody waits any more. What threads stored is read by the engine too: both sides say so to it. */
 #include "ir/lower/lower.h"
 
 #define LANES 32
@@ -106,4 +110,55 @@ void lower_await_posts(Lower *lower, IrOp *op)
     lower_when(lower_emit(lower, OP_STORE_GLOBAL, 2, lower_address(lower, flags[i]), flag_value(lower, 0)),
                mine);
   }
+}
+
+/* Address of the launch's counter of steps. */
+static IrExpr *step_counter(Lower *lower)
+{
+  IrValue *tensor = lower_named_tensor(lower, ATTR_FLAGS);
+  if (!tensor || tensor->type.kind != TYPE_TENSOR || number_bits(tensor->type.element) != 32)
+    return lower_fail(lower, ERROR_INPUT, "post_step", "launch ... flags F, of 32 bits",
+                      "the launch names no counter of steps");
+  return lower_address(lower, (LowerAddress){lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64),
+                                                          tensor->name, 1, ir_value(lower->module, tensor)),
+                                             0});
+}
+
+/* Where the engine copies, what threads have stored is made known to it, and it waits for what they know. */
+static void fence_engine(Lower *lower)
+{
+  if (gpu_has(lower->context->gpu, "tma"))
+    lower_emit(lower, OP_FENCE, 1, ir_name(lower->module, "async_global"));
+}
+
+static IrExpr *blocks_of_grid(Lower *lower)
+{
+  return lower_scalar(lower, OP_SPECIAL, ir_scalar(NUMBER_S32), "blocks", 1,
+                      ir_name(lower->module, "blocks_x"));
+}
+
+void lower_post_step(Lower *lower, IrOp *op)
+{
+  IrExpr *counter = step_counter(lower);
+  if (lower->role->instances > 1)
+    lower_fail(lower, ERROR_UNSUPPORTED, "post_step", "a tile of one warpgroup",
+               "a block posts a step once, not each of %u instances of a role", lower->role->instances);
+  if (lower->failed) return;
+  IrExpr *all = lower_mul(lower, NUMBER_S32, lower_s32(lower, op->operands[1]), blocks_of_grid(lower)),
+         *last = lower_sub(lower, NUMBER_S32, all, lower_int(lower, 1)),
+         *first = lower_compare(lower, OP_EQ, lower->role->thread, lower_int(lower, 0));
+  fence_engine(lower);
+  lower_block_barrier(lower, op);
+  last = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_S32), "last", 1, last);
+  lower_when(lower_emit(lower, OP_POST_GLOBAL, 2, counter, last), first);
+}
+
+void lower_await_step(Lower *lower, IrOp *op)
+{
+  IrExpr *counter = step_counter(lower);
+  if (lower->failed) return;
+  IrExpr *before = lower_mul(lower, NUMBER_S32, lower_s32(lower, op->operands[0]), blocks_of_grid(lower));
+  before = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_S32), "before", 1, before);
+  lower_emit(lower, OP_COUNT_ACQUIRE, 2, counter, before);
+  fence_engine(lower);
 }

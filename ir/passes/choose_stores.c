@@ -148,6 +148,11 @@ static const IrOp *same_store(const Choice *choice, unsigned index)
   return NULL;
 }
 
+static void note_post_step(IrOp *op, void *data)
+{
+  *(bool *)data |= op->code == OP_POST_STEP;
+}
+
 /* Stores of sums that a product leaves behind while its threads go on; elsewhere the threads that compute are also
  * those that copy. */
 void choose_stores(Choice *choice)
@@ -155,7 +160,10 @@ void choose_stores(Choice *choice)
   bool asynchronous = false;
   for (unsigned i = 0; i < choice->products->len; i++)
     asynchronous |= ir_is_asynchronous_product(choice->products->pdata[i]);
-  if (!asynchronous) return;
+  bool steps = false;
+  ir_region_visit(choice->kernel->body, note_post_step, &steps);
+  if (steps) ir_remark(choice->context, "stores leave from registers: other blocks of the grid read them");
+  if (!asynchronous || steps) return;
   Staged staged_bytes = {.used = bytes_taken(choice)};
   for (unsigned i = 0; i < choice->stores->len; i++) {
     IrOp *store = choice->stores->pdata[i];

@@ -3,7 +3,8 @@
  * needs  STAGED, roles and copies final
  * gives  loads of one element at a constant place (scales of 8-bit floats) at the start of their role, where
  *        they stood in a loop or behind one; loads of a row or a column of a tile (a bias), and of tiles that take a thread few
- *        registers (what a recurrent cell adds to its gates), in front of the loop of its products, where registers are left
+ *        registers (what a recurrent cell adds to its gates), in front of the loop of its products, or of these where they are written out, where
+ *        registers are left
  * breaks nothing; a kernel that writes the tensor, or has one role only, stays as it is
  *
  * Behind the products such a load costs its whole latency, once a tile: the first time that of device memory,
@@ -124,6 +125,24 @@ static IrOp *products_before(const IrOp *op)
   return found;
 }
 
+/* Products of known steps of k may be written out in place of a loop: the first of them that the op stands behind. */
+static IrOp *first_product(const IrOp *op)
+{
+  IrOp *found = NULL;
+  for (IrOp *before = op->previous; before; before = before->previous)
+    if (before->code == OP_MMA) found = before;
+  return found;
+}
+
+/* In front of what it waits for. */
+static IrOp *wait_for(IrOp *product)
+{
+  IrOp *at = product;
+  while (at->previous && (at->previous->code == OP_VAR || ir_op_effects(at->previous->code) & EFFECT_SYNC))
+    at = at->previous;
+  return at;
+}
+
 static bool stands_behind(const IrOp *op, const IrOp *loop)
 {
   if (!op || op->parent != loop->parent) return false;
@@ -199,13 +218,15 @@ static IrOp *role_of(const IrOp *op)
 
 static bool hoist_vector(IrFunction *kernel, const Gpu *gpu, IrOp *load, int64_t *taken)
 {
-  IrOp *role = role_of(load), *loop = products_before(load);
+  IrOp *role = role_of(load), *loop = products_before(load), *first = loop ? NULL : first_product(load),
+       *products = loop ? loop : first;
+  if (first) loop = wait_for(first);
   if (!role || !loop || !only_read(kernel, gpu, loaded_part(load, gpu))) return false;
   g_autoptr(GPtrArray) moved = g_ptr_array_new();
   Move move = {.loop = loop, .moved = moved, .possible = true};
   gather(load, &move);
   int64_t registers = ir_tile_registers(&load->results[0]->type, ir_attribute_int(load, ATTR_VECTOR, 1));
-  if (!move.possible || *taken + registers > spare_registers(kernel, gpu, role, loop)) return false;
+  if (!move.possible || *taken + registers > spare_registers(kernel, gpu, role, products)) return false;
   *taken += registers;
   for (unsigned i = 0; i < moved->len; i++)
     ir_op_move(moved->pdata[i], loop->parent, loop);

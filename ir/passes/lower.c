@@ -140,6 +140,8 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_ADD_PARTIAL: lower_add_partial(lower, op); break;
   case OP_CLAIM: lower_claim(lower, op); break;
   case OP_POST: lower_post(lower, op); break;
+  case OP_POST_STEP: lower_post_step(lower, op); break;
+  case OP_AWAIT_STEP: lower_await_step(lower, op); break;
   case OP_AWAIT_POSTS: lower_await_posts(lower, op); break;
   default: lower_handing(lower, op);
   }

@@ -40,7 +40,8 @@ static bool touches(const IrOp *op)
 {
   if (op->code == OP_MAP || op->code == OP_PREFETCH_MAP) return false;
   if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL || op->code == OP_POST ||
-      op->code == OP_AWAIT_POSTS || op->code == OP_CLAIM)
+      op->code == OP_AWAIT_POSTS || op->code == OP_POST_STEP || op->code == OP_AWAIT_STEP ||
+      op->code == OP_CLAIM)
     return true; /* the kernel's parts, flags and counter */
   for (unsigned i = 0; i < op->n_operands; i++) {
     const IrValue *tensor = tensor_of(op->operands[i]);

@@ -179,15 +179,6 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
 
 /* ---- Regions ---- */
 
-/* Under a budget of SMs every walk is persistent, so that no more blocks than that are launched. Blocks that
- * add up what they have of a tile cannot walk: the planner sees to it that they are few. */
-static bool is_persistent(const Split *split, const IrOp *tiles)
-{
-  if (split->combines && (split->cluster.shared_tile || split->consumers > 1)) return false;
-  return tiles_are_streamed(tiles) || split->context->sm_budget ||
-         ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
-}
-
 /* In the order that a sub-kernel gives, which every role has for itself: it reads nothing that the kernel writes. */
 static void copy_scheduled_tiles(Role *role, IrBuilder *builder, const IrOp *tiles,
                                  const IrFunction *scheduler)
@@ -221,7 +212,7 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
     extents[n++] = role_rewrite(role, tiles->operands[i]);
   const Split *split = role->split;
   Schedule schedule = {.raster = ir_attribute_int(tiles, ATTR_RASTER, 1),
-                       .persistent = is_persistent(split, tiles),
+                       .persistent = split_walks(split, tiles),
                        .cluster = split->cluster.blocks / split->cluster.across,
                        .across = split->cluster.across,
                        .shared = split->cluster.shared_tile,
@@ -285,6 +276,12 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
     }
     if (!producer && does(role, op)) role_copy_op(role, builder, op);
     break;
+  case OP_AWAIT_STEP: /* whoever copies */
+    if (producer || role->kind == ROLE_ALL) role_copy_op(role, builder, op);
+    break;
+  case OP_POST_STEP: /* whoever stores */
+    if (!producer && does(role, op)) role_copy_op(role, builder, op);
+    break;
   case OP_TILES:
     if (producer ? contains_fill(op) : does(role, op)) copy_tiles(role, builder, op);
     break;
@@ -339,6 +336,7 @@ static void find_load(IrOp *op, void *data)
 {
   Split *split = data;
   split->combines |= op->code == OP_COMBINE;
+  split->steps |= op->code == OP_AWAIT_STEP;
   if (op->code != OP_MMA) return;
   const Mechanism *mechanism = ir_mechanism_of(op);
   split->loads |= ir_passes_registers(split->kernel, op);
@@ -415,7 +413,8 @@ typedef struct {
 static void name_meeting(IrOp *op, void *data)
 {
   const Meeting *meeting = data;
-  if (ir_attribute(op, ATTR_EXCHANGE)) ir_attribute_set(op, ATTR_ID, ir_int(meeting->module, meeting->id));
+  if (ir_attribute(op, ATTR_EXCHANGE) || op->code == OP_POST_STEP)
+    ir_attribute_set(op, ATTR_ID, ir_int(meeting->module, meeting->id));
 }
 
 /* Does the role fill or read slots of the channel? */
@@ -508,60 +507,6 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
   if (kind == ROLE_CONSUMER) ir_region_visit(op->regions[0], name_meeting, &meeting);
 }
 
-static void note_await(IrOp *op, void *data)
-{
-  *(bool *)data |= op->code == OP_AWAIT_POSTS;
-}
-
-/* Blocks that walk find what they wait for in walks of others, which then have to run, too. */
-static void keep_together(const Split *split, const IrOp *tiles)
-{
-  bool waits = false;
-  ir_region_visit(tiles->regions[0], note_await, &waits);
-  if (waits) ir_launch_set(split->kernel, ATTR_TOGETHER, ir_int(split->module, 1));
-}
-
-/* Blocks that the kernel asks each SM to hold. */
-static unsigned least_blocks(const Split *split)
-{
-  const IrExpr *least = ir_launch_get(split->kernel, ATTR_MIN_BLOCKS);
-  int64_t blocks = 1;
-  if (least) ir_expr_is_int(least, &blocks);
-  return (unsigned)MAX(1, blocks);
-}
-
-/* Blocks of the launch: all tiles, or as many as the SMs hold at once. */
-static void set_grid(Split *split, const GPtrArray *tiles)
-{
-  IrModule *module = split->module;
-  IrExpr *blocks = ir_int(module, 1);
-  bool scheduled = tiles->len && scheduler_of(module, tiles->pdata[0]);
-  if (tiles->len) {
-    const IrOp *op = tiles->pdata[0];
-    for (unsigned i = 1; !scheduled && i < op->n_operands; i++) {
-      int64_t together = split->cluster.shared_tile ? 1
-                         : i + 2 == op->n_operands  ? split->cluster.blocks / split->cluster.across
-                         : i + 1 == op->n_operands  ? split->cluster.across
-                                                    : 1;
-      blocks =
-          ir_binary(module, OPERATOR_MUL, blocks, schedule_in_clusters(module, op->operands[i], together));
-    }
-    blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster.blocks));
-    unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
-    sms = resident_clusters(split->context->gpu, (unsigned)split->cluster.blocks, sms) *
-          (unsigned)split->cluster.blocks * (split->context->sm_budget ? 1 : least_blocks(split));
-    if (tiles_are_streamed(op)) /* a tile has few parts: adding them up takes time */
-      blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM_K));
-    if (scheduled) /* how many tiles there are is known on the device only */
-      blocks = ir_int(module, sms);
-    else if (is_persistent(split, op))
-      blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
-    if (is_persistent(split, op)) keep_together(split, op);
-  }
-  IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};
-  ir_launch_set(split->kernel, ATTR_GRID, ir_list(module, 3, grid));
-}
-
 /* In two dimensions blocks signal each other along lines whose blocks share a fill: each fill must be. */
 static bool fills_shared(const Split *split, const Survey *survey)
 {
@@ -651,8 +596,9 @@ static unsigned producer_warps(const Split *split, IrRegion *body)
 {
   bool products = false;
   ir_region_visit(body, find_product, &products);
-  return split->consumer_warps % WARPGROUP_WARPS || (least_blocks(split) > 1 && !products) ? 1
-                                                                                           : WARPGROUP_WARPS;
+  return split->consumer_warps % WARPGROUP_WARPS || (split_least_blocks(split) > 1 && !products)
+             ? 1
+             : WARPGROUP_WARPS;
 }
 
 /* Roles beside one another may be more threads than a block has. */
@@ -696,7 +642,7 @@ static void split_kernel(Split *split, const Survey *survey)
   Role declarations = {.split = split, .map = none};
   for (unsigned i = 0; i < survey->shared->len; i++)
     role_copy_op(&declarations, &builder, survey->shared->pdata[i]);
-  set_grid(split, survey->tiles);
+  split_set_grid(split, survey->tiles);
   if (engine) {
     warps *= (unsigned)split->pingpong;
     unsigned first = producer_warps(split, old);

@@ -23,6 +23,7 @@ typedef struct {
   const char
       *walk;     /* channel by which the producer tells the others the next tile (dynamic_walk.c), or NULL */
   bool combines; /* blocks that share a tile add it up once (combine), so they cannot walk */
+  bool steps;    /* blocks walk steps together (await_step) */
   int64_t pingpong;  /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
   int64_t consumers; /* instances that each do all of a tile, from the same slots; 1: there are none */
   GError **error;
@@ -61,6 +62,16 @@ static inline bool tiles_are_streamed(const IrOp *tiles)
 {
   return ir_attribute_int(tiles, ATTR_STREAM_K, 1) > 1;
 }
+
+/* ---- grid.c ---- */
+
+/* Does a block walk several tiles? Under a budget of SMs every walk is persistent, so that no more blocks than that are launched. Blocks that
+ * add up what they have of a tile cannot walk: the planner sees to it that they are few. Nor can those that walk steps. */
+bool split_walks(const Split *split, const IrOp *tiles);
+/* Blocks that the kernel asks each SM to hold. */
+unsigned split_least_blocks(const Split *split);
+/* The launch's blocks: all tiles, or as many as the SMs hold at once. */
+void split_set_grid(Split *split, const GPtrArray *tiles);
 
 /* ---- dynamic_walk.c: blocks that take the next tile when they are free ---- */
 

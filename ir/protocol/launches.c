@@ -41,7 +41,8 @@ static bool check_op(const IrFunction *kernel, const IrOp *op, bool waited, GErr
 {
   if (op->code == OP_MAP || op->code == OP_PREFETCH_MAP) return true;
   if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL || op->code == OP_POST ||
-      op->code == OP_AWAIT_POSTS || op->code == OP_CLAIM)
+      op->code == OP_AWAIT_POSTS || op->code == OP_POST_STEP || op->code == OP_AWAIT_STEP ||
+      op->code == OP_CLAIM)
     return check_partial(kernel, op, waited, error);
   for (unsigned i = 0; i < op->n_operands; i++) {
     const IrExpr *base = ir_access_base(op->operands[i]);

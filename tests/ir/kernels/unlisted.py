@@ -508,6 +508,17 @@ def places(G, M, N, K, taken):
     return Case("places", [len(taken), G, M, N, K], 4, tensors, ["D"], {"D": flat(flat(D))})
 
 
+def steps(T, M, N):
+    s, b, x = operand(2, M, N), operand(N, N), operand(T, M, N)
+    B, X = rows(wide(b[2]), N), rows(rows(wide(x[2]), N), M)
+    places = rows(rows(wide(s[2]), N), M)
+    for t in range(T):
+        products = times(places[t % 2], B)
+        places[(t + 1) % 2] = [rounded([p / 8 + v for p, v in zip(*pair)]) for pair in zip(products, X[t])]
+    tensors = {"S": s, "B": b, "X": x, "flags": ("s32", [1, 64], [0] * 64)}
+    return Case("steps", [T, M, N], 4, tensors, ["S", "flags"], {"S": flat(flat(places)), "flags": [0] * 64}, 2 ** -6)
+
+
 def picked_rows(R, C, taken):
     x = operand(R, C)
     X = rows(wide(x[2]), C)
@@ -624,7 +635,7 @@ def roles():
             unlike_blocks(150, 36, 168, [5, 0, 9]),
             places(2, 100, 72, 40, [(0, 0, 0), (1, 1, 1), (0, 0, 2), (2, 0, 0), (1, 2, 0), (5, 3, 9)]), picked_rows(5, 520, [3, 9, 0, 5]),
             three_takes(65, 40, 136), gated(130, 34, 200, [1, 0, 1, 1]), left_inside(65, 40, 72, [0, 0, 0, 1, 0]), spans([3, 3, 70], [64, 128, 0], 40, 136),
-            pieces(70, 36, 192), pieces(1, 4, 64), gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130), at_hand(65, 66, 328), ended([3, 0, 70], 66, 70)]
+            steps(3, 70, 56), pieces(70, 36, 192), pieces(1, 4, 64), gathered(80, 66, 33, 72), four_tiles(70, 72, 72), column_scales(65, 33, 128), counted_rows(130), at_hand(65, 66, 328), ended([3, 0, 70], 66, 70)]
 
 
 def cases():

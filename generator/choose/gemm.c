@@ -7,6 +7,7 @@
 #include "generator/choose/gemm_ranges.h"
 #include "generator/choose/gemm_rules.h"
 #include "generator/choose/gemm_space.h"
+#include "generator/choose/gemm_times.h"
 #include "generator/choose/gemm_variant.h"
 #include "generator/choose/gemv.h"
 #include "generator/choose/tuned_gemm.h"
@@ -279,6 +280,7 @@ static bool choose_products(Chooser *chooser)
 
 bool choose_gemm(Chooser *chooser)
 {
+  if (chooser->problem->op->times) return choose_gemm_times(chooser);
   if (!choose_products(chooser)) return false;
   chooser->complete = choose_gemm_complete;
   /* two products have a template of their own for swapped operands (swap-AB) */

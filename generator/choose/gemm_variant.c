@@ -84,9 +84,7 @@ static bool is_beside(const FusedOperator *op, unsigned i)
   return !gemm_reads(gemm, i) && !(gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale));
 }
 
-/* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies
- * some K. */
-bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups, bool beside)
+bool gemm_require_operands(const Problem *problem, Choice *choice, bool warpgroups, bool beside)
 {
   const FusedOperator *op = problem->op;
   const FusedGemm *gemm = gemm_of(op);
@@ -113,9 +111,16 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups, 
     if (align == 1 || (is_beside(op, i) && !beside && !placed)) continue;
     if (!choose_require_align(problem, choice, tensor, align) && !is_beside(op, i)) return false;
   }
+  return true;
+}
+
+bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups, bool beside)
+{
+  const FusedOperator *op = problem->op;
+  if (!gemm_require_operands(problem, choice, warpgroups, beside)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!choose_require_align(problem, choice, op->outputs[i].tensor, 16)) return false;
-  return !warpgroups || choose_require_at_least(problem, choice, gemm->k, 1);
+  return !warpgroups || choose_require_at_least(problem, choice, gemm_of(op)->k, 1);
 }
 
 /* Few rows meet all of B, which streams through L2 once, and are read again for every column of tiles: they

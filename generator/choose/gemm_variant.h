@@ -12,6 +12,8 @@ unsigned gemm_wide_copy(const Problem *problem, bool warpgroups);
  * some K. false: it is known that there are none. `beside`: whole vectors too of what the epilogue loads, of tensors that are not
  * known to lie elsewhere. */
 bool gemm_require_fast(const Problem *problem, Choice *choice, bool warpgroups, bool beside);
+/* What of it is asked of operands, whatever K is. */
+bool gemm_require_operands(const Problem *problem, Choice *choice, bool warpgroups, bool beside);
 /* Makes the choice one of `tile`, completed for the guard that the choice has: without wide copies (not `fast`) it has
  * fewer stages. `comes_back`: other variants have it too, for more rows, and are to share its kernel, whose blocks walk
  * then. */

@@ -57,6 +57,7 @@ typedef struct OpenOperator {
   OperatorKey *key;
   const struct OpenOperator *like; /* an operator before it that has the same key, and all the kernels */
   PlanLaunch *launch;
+  const Symbolic *unless; /* where this holds another launch has done it; NULL: never */
   Choice *variants;
   unsigned n;
   char **names; /* of kernels, by variants; NULL where one before it has the kernel */
@@ -293,6 +294,14 @@ void compile_allow_overlap(Plan *plan, PlanLaunch *launch)
 
 /* ---- Operators: choose, name, make, finish ---- */
 
+static void keep_variants(OpenOperator *opened, const Chooser *chooser)
+{
+  opened->n = chooser->n;
+  opened->variants = g_memdup2(chooser->variants, chooser->n * sizeof *chooser->variants);
+  opened->names = g_new0(char *, chooser->n);
+  opened->jobs = g_new0(KernelJob, chooser->n);
+}
+
 /* Chooses an operator's variants; it keeps those that there are. */
 static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **error)
 {
@@ -317,10 +326,7 @@ static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **
     choice->overlap = beside && !choice->alone;
     if (choice->direct) compilation->direct[opened->op->index] = choice->guard;
   }
-  opened->n = chooser->n;
-  opened->variants = g_memdup2(chooser->variants, chooser->n * sizeof *chooser->variants);
-  opened->names = g_new0(char *, chooser->n);
-  opened->jobs = g_new0(KernelJob, chooser->n);
+  keep_variants(opened, chooser);
   return true;
 }
 
@@ -361,14 +367,51 @@ static void explain_program(GString *explain, const FusedOperator *op)
     if (op->joined_by[i]) explain_joined(explain, op, i);
 }
 
-static bool open_operator(Compilation *compilation, const FusedOperator *op, GError **error)
+static OpenOperator *add_opened(Compilation *compilation, const FusedOperator *op)
 {
-  Plan *plan = compilation->result->plan;
   OpenOperator *opened = g_new0(OpenOperator, 1);
   opened->op = op;
   opened->explain = g_string_new(NULL);
   g_ptr_array_add(compilation->opened, opened);
   g_string_append_printf(opened->explain, "%s\n", op->name);
+  return opened;
+}
+
+/* A launch that does all times of the loop, where a kernel can. Its guard, which the plan's allows where it does not hold: *guard. */
+static bool open_times(Compilation *compilation, const FusedOperator *op, const Symbolic **guard)
+{
+  const char *why;
+  Plan *plan = compilation->result->plan;
+  GString *explain = compilation->explain;
+  if (!op->family->in_times) return false;
+  const FusedOperator *all = op->family->in_times(plan->arena, op, compilation->graph->times, &why);
+  if (!all) {
+    g_string_append_printf(explain, "all times of the loop in one launch: no, %s\n", why);
+    return false;
+  }
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  Problem problem = problem_of(all, compilation->graph, compilation->gpu, compilation->options, plan->arena);
+  problem.spaces = compilation->spaces;
+  *chooser = (Chooser){.problem = &problem, .explain = explain};
+  if (!choose_by_model(chooser)) return false;
+  OpenOperator *opened = add_opened(compilation, all);
+  opened->launch = plan_add_launch(plan, arena_printf(plan->arena, "%s_times", op->name));
+  opened->key = operator_key(all, compilation->graph);
+  g_hash_table_insert(compilation->keys, opened->key->text, opened);
+  keep_variants(opened, chooser);
+  name_variants(opened);
+  compilation->result->in_times = 1;
+  *guard = chooser->variants[0].guard;
+  return true;
+}
+
+static bool open_operator(Compilation *compilation, const FusedOperator *op, GError **error)
+{
+  Plan *plan = compilation->result->plan;
+  const Symbolic *unless = NULL;
+  if (compilation->fusion->walks && open_times(compilation, op, &unless) && !unless) return true;
+  OpenOperator *opened = add_opened(compilation, op);
+  opened->unless = unless;
   if (computes_nothing(op)) {
     g_string_append(opened->explain, "  no kernel: its results have no elements\n");
     return true;
@@ -441,6 +484,28 @@ static void name_kernels(Compilation *compilation)
   note_names(compilation);
 }
 
+/* A variant that launches nothing, in front of the others or behind them. */
+static void add_nothing(Plan *plan, PlanLaunch *launch, const Symbolic *guard, const char *note)
+{
+  if (guard)
+    plan_add_variant_before(plan, launch, launch->variants[0])->guard = guard;
+  else
+    compile_repeat_variant(plan, launch, launch->variants[0], NULL);
+  PlanVariant *nothing = launch->variants[guard ? 0 : launch->n_variants - 1];
+  nothing->grid[0] = symbolic_constant(plan->arena, 0);
+  nothing->note = note;
+}
+
+/* Of a launch for all times and one for each, which do the same, one launches nothing. */
+static void leave_to_others(Plan *plan, const OpenOperator *opened)
+{
+  PlanLaunch *launch = opened->launch;
+  if (opened->unless)
+    add_nothing(plan, launch, opened->unless, "nothing: one launch has done all times of the loop");
+  else if (opened->op->times && opened->variants[0].guard)
+    add_nothing(plan, launch, NULL, "nothing: each time of the loop has a launch");
+}
+
 static bool finish_operator(Compilation *compilation, OpenOperator *opened, GError **error)
 {
   Plan *plan = compilation->result->plan;
@@ -463,6 +528,7 @@ static bool finish_operator(Compilation *compilation, OpenOperator *opened, GErr
     }
     if (!finish_job(compilation, job, opened->launch, error)) return false;
   }
+  leave_to_others(plan, opened);
   compile_allow_overlap(plan, opened->launch);
   plan_own_launch(plan, opened->launch);
   return true;
@@ -491,11 +557,11 @@ static bool compile_operators(Compilation *compilation, GError **error)
   for (unsigned i = 0; i < fusion->n; i++)
     if (!open_operator(compilation, fusion->operators[i], error)) return false;
   name_kernels(compilation);
-  for (unsigned i = 0, first = 0; i < fusion->n; i++) {
+  for (unsigned i = 0, first = 0; i < compilation->opened->len; i++) {
     OpenOperator *opened = compilation->opened->pdata[i];
     for (unsigned j = 0; j < opened->n; j++)
       if (opened->names[j]) open_job(compilation, opened, j);
-    if (compilation->making->len < KERNELS_AT_ONCE && i + 1 < fusion->n) continue;
+    if (compilation->making->len < KERNELS_AT_ONCE && i + 1 < compilation->opened->len) continue;
     if (!make_operators(compilation, first, i + 1, error)) return false;
     first = i + 1;
   }
@@ -530,10 +596,7 @@ static void leave_out_copies(const Compilation *compilation)
     PlanLaunch *launch = compilation->launches[i];
     const Symbolic *when = launch ? unread(compilation, compilation->fusion->operators[i]) : NULL;
     if (!when || launch->n_variants == PLAN_MAX_VARIANTS) continue;
-    PlanVariant *nothing = plan_add_variant_before(plan, launch, launch->variants[0]);
-    nothing->guard = when;
-    nothing->grid[0] = symbolic_constant(plan->arena, 0);
-    nothing->note = "nothing: whoever reads the copy reads what it is made of";
+    add_nothing(plan, launch, when, "nothing: whoever reads the copy reads what it is made of");
   }
 }
 

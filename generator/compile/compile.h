@@ -35,6 +35,7 @@ typedef struct CompileResult {
   Plan *plan;         /* owned */
   GPtrArray *kernels; /* CompiledKernel*, owned; one kernel may serve several launches */
   char *explain;      /* what was chosen, what was rejected and why */
+  unsigned in_times;  /* of a loop's body: so many launches, the first ones, do all of its times */
 } CompileResult;
 
 CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *options,

@@ -1,6 +1,7 @@
 /* The plan of a graph with loops. Parts are compiled as graphs of their own, so that nothing of one is fused with anything of
  * another; their launches are then given the tensors of the whole, and those of a body become a repeat, in which a tensor is
- * followed by an offset that the counter says. */
+ * followed by an offset that the counter says. A body's launch that does all times of its loop stands in front of the repeat, which is for
+ * where the launch's guard does not hold. */
 #include "generator/compile/parts.h"
 #include "generator/front/cut.h"
 #include <string.h>
@@ -25,6 +26,7 @@ typedef struct {
   /* of the part that is being taken over */
   const Plan *from;
   Place *places; /* by from->tensors */
+  Place *first;  /* the same at the first time of a loop, for a launch that does all of them */
 } Parts;
 
 static const Symbolic *number(const Parts *p, int64_t value)
@@ -109,6 +111,24 @@ static Place place_of(const Parts *p, const GraphPartTensor *tensor, const Graph
   g_assert_not_reached();
 }
 
+/* Where the first element, or the first place of a state, lies: from there on the kernel counts (gemm_in_times()). */
+static Place place_first(const Parts *p, const GraphPartTensor *tensor, const GraphLoop *loop)
+{
+  Place place = place_of(p, tensor, loop);
+  switch (tensor->role) {
+  case GRAPH_PART_ELEMENT:
+    place.offset = place_whole(p, tensor->of).offset;
+    if (!place.offset) place.offset = number(p, 0);
+    return place;
+  case GRAPH_PART_STATE:
+  case GRAPH_PART_NEXT: return place_in_ring(p, tensor->of, number(p, 0));
+  case GRAPH_PART_WHOLE:
+  case GRAPH_PART_FIRST:
+  case GRAPH_PART_LAST: break;
+  }
+  return place;
+}
+
 /* A constant is the whole's, unless the part stacks several; what else the part has for itself gets a name of its own. */
 static Place place_own(const Parts *p, const PlanTensor *tensor)
 {
@@ -139,6 +159,11 @@ static void place_tensors(Parts *p, const GraphPart *part)
   }
   for (unsigned i = 0; i < p->from->n_tensors; i++)
     if (!p->places[i].tensor) p->places[i] = place_own(p, p->from->tensors[i]);
+  p->first = arena_memdup(p->plan->arena, p->places, (p->from->n_tensors + 1) * sizeof *p->places);
+  for (unsigned i = 0; i < part->tensors->len; i++) {
+    const GraphPartTensor *tensor = &g_array_index(part->tensors, GraphPartTensor, i);
+    p->first[plan_tensor(p->from, tensor->own->name)->index] = place_first(p, tensor, part->loop);
+  }
 }
 
 /* ---- launches ---- */
@@ -195,14 +220,16 @@ static void depend_on_part(Plan *plan, PlanLaunch *launch, unsigned first, unsig
   }
 }
 
-/* before: where the launches of the part in front begin. */
-static void take_launches(Parts *p, const GraphPart *part, unsigned before)
+/* before: where the launches of the part in front begin; in_times: so many of this part's do all times of its loop. */
+static void take_launches(Parts *p, const GraphPart *part, unsigned before, unsigned in_times)
 {
   Plan *plan = p->plan;
   unsigned first = plan->n_launches;
+  Place *places = p->places;
   for (unsigned i = 0; i < p->from->n_launches; i++) {
     const PlanLaunch *of = p->from->launches[i];
     PlanLaunch *launch = plan_add_launch(plan, of->name);
+    p->places = i < in_times ? p->first : places;
     for (unsigned j = 0; j < of->n_variants; j++)
       take_variant(p, launch, of->variants[j]);
     for (unsigned j = 0; j < of->n_depends; j++)
@@ -211,8 +238,9 @@ static void take_launches(Parts *p, const GraphPart *part, unsigned before)
     if (!of->n_depends) depend_on_part(plan, launch, before, first);
     if (!of->n_depends) compile_allow_overlap(plan, launch);
   }
-  if (part->loop && plan->n_launches > first)
-    plan_add_repeat(plan, plan->n_launches - first, p->counter, part->loop->count);
+  p->places = places;
+  if (part->loop && plan->n_launches > first + in_times)
+    plan_add_repeat(plan, plan->n_launches - first - in_times, p->counter, part->loop->count);
 }
 
 /* ---- kernels ---- */
@@ -275,9 +303,41 @@ static const char *counter_name(const Graph *graph, Arena *arena)
   return name;
 }
 
+/* How the tensors of a loop's body lie from time to time. */
+static const GraphTimes *times_of(const Parts *p, const GraphPart *part)
+{
+  if (!part->loop) return NULL;
+  Arena *arena = p->plan->arena;
+  GraphTime *of = arena_new_array(arena, GraphTime, part->tensors->len);
+  unsigned n = 0;
+  for (unsigned i = 0; i < part->tensors->len; i++) {
+    const GraphPartTensor *tensor = &g_array_index(part->tensors, GraphPartTensor, i);
+    const char *name = tensor->own->name;
+    switch (tensor->role) {
+    case GRAPH_PART_ELEMENT:
+      of[n++] = (GraphTime){.tensor = name,
+                            .kind = tensor->reverse ? GRAPH_TIME_REVERSED : GRAPH_TIME_ELEMENT,
+                            .stride = tensor->of->strides[0]};
+      break;
+    case GRAPH_PART_STATE:
+    case GRAPH_PART_NEXT:
+      of[n++] = (GraphTime){name, tensor->role == GRAPH_PART_NEXT ? GRAPH_TIME_NEXT : GRAPH_TIME_STATE,
+                            tensor->of->name, slot_elements(p, tensor->of)};
+      break;
+    case GRAPH_PART_WHOLE:
+    case GRAPH_PART_FIRST:
+    case GRAPH_PART_LAST: break;
+    }
+  }
+  GraphTimes *times = arena_new_object(arena, GraphTimes);
+  *times = (GraphTimes){part->loop->count, of, n};
+  return times;
+}
+
 static bool take_part(Parts *p, const GraphPart *part, const Gpu *gpu, const CompileOptions *asked,
                       unsigned before, GString *explain, GError **error)
 {
+  part->graph->times = times_of(p, part);
   CompileResult *compiled = compile_graph(part->graph, gpu, asked, p->names, error);
   if (!compiled) return false;
   g_ptr_array_add(p->results, compiled);
@@ -285,11 +345,12 @@ static bool take_part(Parts *p, const GraphPart *part, const Gpu *gpu, const Com
   p->places = arena_new_array(p->plan->arena, Place, p->from->n_tensors + 1);
   if (part->loop) {
     g_autofree char *count = symbolic_text(part->loop->count);
-    g_string_append_printf(explain, "repeated %s times:\n", count);
+    g_string_append_printf(explain, compiled->in_times ? "%s times in one launch:\n" : "repeated %s times:\n",
+                           count);
   }
   g_string_append(explain, compiled->explain);
   place_tensors(p, part);
-  take_launches(p, part, before);
+  take_launches(p, part, before, compiled->in_times);
   p->index++;
   return take_kernels(p, compiled, error);
 }

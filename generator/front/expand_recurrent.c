@@ -3,7 +3,8 @@
  *   products[T, B, G H] = X W' + biases
  *   loop T:  p = products[t] + H R'     H = gates(p)
  *
- * Sums are added up, and cells kept, in f32 (f64 of f64). The other direction walks from the last step on: sequences that are
+ * Sums are added up, and cells kept, in f32 (f64 of f64). Gates of f16 have its type, though nothing is rounded to it where one kernel computes them:
+ * of their functions the forms for results of so many bits do. The other direction walks from the last step on: sequences that are
  * shorter keep their initial state until their own last step comes, which is the same as turning them round. */
 #include "generator/front/expand.h"
 #include <string.h>
@@ -18,8 +19,8 @@ typedef struct {
   bool turned; /* layout: batches stand first */
   const Symbolic *steps, *batch;
   int64_t hidden;
-  NumberType type, wide;
-  GraphTensor *input; /* [T, B, I] */
+  NumberType type, wide, gate; /* gate: of a gate's sum and function */
+  GraphTensor *input;          /* [T, B, I] */
 } Recurrence;
 
 /* One of the directions. */
@@ -64,7 +65,7 @@ static GraphTensor *gates_of(const Direction *d, const char *part, GraphTensor *
 static GraphTensor *input_of(const Direction *d, unsigned g)
 {
   GraphTensor *part = d->of->gates > 1 ? gates_of(d, "input", d->products, g, 1) : d->products;
-  return expand_cast(d->of->x, "input", part, d->of->wide);
+  return expand_cast(d->of->x, "input", part, d->of->gate);
 }
 
 /* Biases of inputs (half 0) or of states, of some gates; NULL: there are none. */
@@ -114,6 +115,18 @@ static bool check_shapes(Recurrence *r)
          has_shape(r, PEEPHOLES, 2, ways, holes, NULL);
 }
 
+/* Numbers of attributes, and peepholes that see the cell, are not to be rounded. */
+static NumberType gate_type(const Recurrence *r)
+{
+  const GraphNode *node = expand_written(r->x);
+  static const char *const names[] = {"clip", "activations", "activation_alpha", "activation_beta"};
+  bool plain = r->type == NUMBER_F16;
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+    plain = plain && !graph_attribute(node, names[i])->given;
+  if (node->op->id == ONNX_LSTM && expand_input(r->x, PEEPHOLES)) plain = false;
+  return plain ? r->type : r->wide;
+}
+
 static bool open_recurrence(Recurrence *r, Expansion *x, unsigned gates)
 {
   const GraphNode *node = expand_written(x);
@@ -122,6 +135,7 @@ static bool open_recurrence(Recurrence *r, Expansion *x, unsigned gates)
   const GraphTensor *in = expand_input(x, X), *weights = expand_input(x, R);
   *r = (Recurrence){.x = x, .gates = gates, .directions = 1, .type = in->type};
   r->wide = r->type == NUMBER_F64 ? NUMBER_F64 : NUMBER_F32;
+  r->gate = gate_type(r);
   r->turned = layout && layout->integer;
   if (!strcmp(graph_attribute(node, "direction")->text, "bidirectional")) r->directions = 2;
   if (in->rank != 3 || weights->rank != 3) {
@@ -250,7 +264,7 @@ static GraphTensor *where_valid(const Direction *d, const char *part, GraphTenso
   return expand_where(d->of->x, part, d->valid, value, otherwise);
 }
 
-/* state W' of some gates, in the wide type. */
+/* state W' of some gates. */
 static GraphTensor *multiply(const Direction *d, const char *part, GraphTensor *state, unsigned g, unsigned n)
 {
   Expansion *x = d->of->x;
@@ -258,7 +272,7 @@ static GraphTensor *multiply(const Direction *d, const char *part, GraphTensor *
   if (n < d->of->gates)
     weights = expand_slice(x, "weights", weights, 0, g * d->of->hidden, (g + n) * d->of->hidden);
   weights = expand_transpose(x, "weights", weights, (const int64_t[]){1, 0});
-  return expand_cast(x, part, expand(x, ONNX_MatMul, part, state, weights), d->of->wide);
+  return expand_cast(x, part, expand(x, ONNX_MatMul, part, state, weights), d->of->gate);
 }
 
 /* Products of the input of all steps, with the biases that are added to them whatever the gates do; then the loop is open. */
@@ -360,20 +374,20 @@ static GraphTensor *gru_step(const Direction *d, bool reset_after)
 {
   static const char *const functions[] = {"Sigmoid", "Tanh"};
   Expansion *x = d->of->x;
-  NumberType wide = d->of->wide;
+  NumberType gate = d->of->gate;
   unsigned together = reset_after ? 3 : 2;
   GraphTensor *product = multiply(d, "product", d->state, 0, together), *gates[2];
   for (unsigned g = 0; g < 2; g++) {
     GraphTensor *sum = add(x, "sum", input_of(d, g), gates_of(d, "part", product, g, 1));
     GraphTensor *bias = reset_after ? biases_of(d, "bias", 1, g, 1) : NULL;
-    if (bias) sum = add(x, "sum", sum, expand_cast(x, "bias", bias, wide));
+    if (bias) sum = add(x, "sum", sum, expand_cast(x, "bias", bias, gate));
     gates[g] = activate(d, "gate", clipped(d, sum), 0, 2, functions);
   }
-  GraphTensor *old = expand_cast(x, "old", d->state, wide), *fresh = NULL;
+  GraphTensor *old = expand_cast(x, "old", d->state, gate), *fresh = NULL;
   if (reset_after) {
     GraphTensor *bias = biases_of(d, "bias", 1, 2, 1);
     fresh = gates_of(d, "part", product, 2, 1);
-    if (bias) fresh = add(x, "fresh", fresh, expand_cast(x, "bias", bias, wide));
+    if (bias) fresh = add(x, "fresh", fresh, expand_cast(x, "bias", bias, gate));
     fresh = mul(x, "fresh", gates[1], fresh);
   } else {
     GraphTensor *reset = expand_cast(x, "reset", mul(x, "reset", gates[1], old), d->of->type);
@@ -381,7 +395,7 @@ static GraphTensor *gru_step(const Direction *d, bool reset_after)
   }
   fresh = add(x, "fresh", fresh, input_of(d, 2));
   fresh = activate(d, "fresh", clipped(d, fresh), 1, 2, functions);
-  GraphTensor *rest = expand(x, ONNX_Sub, "rest", expand_number(x, "one", wide, 1), gates[0]);
+  GraphTensor *rest = expand(x, ONNX_Sub, "rest", expand_number(x, "one", gate, 1), gates[0]);
   return add(x, "next", mul(x, "new", rest, fresh), mul(x, "kept", gates[0], old));
 }
 
@@ -391,6 +405,7 @@ void expand_gru(Expansion *x)
   Direction d[MOST_DIRECTIONS] = {{0}};
   bool reset_after = graph_attribute(expand_written(x), "linear_before_reset")->integer != 0;
   if (!open_recurrence(&r, x, 3)) return;
+  if (!reset_after) r.gate = r.wide; /* what passes from kernel to kernel is not rounded */
   for (unsigned i = 0; i < r.directions && !expand_failed(x); i++) {
     open_direction(&d[i], &r, i, !reset_after);
     open_loop(&d[i]);
@@ -411,7 +426,7 @@ static GraphTensor *lstm_gate(const Direction *d, GraphTensor *product, unsigned
         gates_of(d, "peephole", part_of(d, "peephole", PEEPHOLES, 0), (unsigned)peephole, 1);
     sum = add(x, "sum", sum, mul(x, "seen", expand_cast(x, "peephole", weights, d->of->wide), cell));
   }
-  return activate(d, "gate", clipped(d, sum), function, 3, functions);
+  return expand_cast(x, "gate", activate(d, "gate", clipped(d, sum), function, 3, functions), d->of->wide);
 }
 
 static void lstm_step(Direction *d, GraphTensor *cell)

@@ -82,6 +82,28 @@ typedef struct GraphLoop {
   const Symbolic *count;
 } GraphLoop;
 
+/* How a tensor of a loop's body lies from one time to the next. */
+typedef enum {
+  GRAPH_TIME_ELEMENT,  /* one further, */
+  GRAPH_TIME_REVERSED, /* or back from the last */
+  GRAPH_TIME_STATE,    /* in the place of two that the time before has written, */
+  GRAPH_TIME_NEXT,     /* or in the other one */
+} GraphTimeKind;
+
+typedef struct GraphTime {
+  const char *tensor;
+  GraphTimeKind kind;
+  const char *state;      /* STATE, NEXT: which */
+  const Symbolic *stride; /* elements: from time to time, or from place to place */
+} GraphTime;
+
+/* Of a graph that is a loop's body: what is not listed is the same at all times. */
+typedef struct GraphTimes {
+  const Symbolic *count;
+  const GraphTime *of;
+  unsigned n;
+} GraphTimes;
+
 /* A graph that an attribute holds (private.h): of nodes that are written, while the graph is read. */
 typedef struct GraphBody GraphBody;
 
@@ -151,8 +173,9 @@ typedef struct Graph {
   unsigned n_outputs;
   GraphNode **nodes;
   unsigned n_nodes;
-  SymbolicFacts facts; /* of dims and of the pointers of all tensors */
-  GError *warnings;    /* what has no effect: nodes, inputs, constants that no output needs; NULL: none */
+  SymbolicFacts facts;     /* of dims and of the pointers of all tensors */
+  const GraphTimes *times; /* NULL: it is carried out once */
+  GError *warnings;        /* what has no effect: nodes, inputs, constants that no output needs; NULL: none */
 } Graph;
 
 /* --dim M=4096 */

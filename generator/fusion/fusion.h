@@ -23,6 +23,7 @@ typedef struct Fusion {
   unsigned n_intermediates;
   const FusionStack *const *stacks;
   unsigned n_stacks;
+  bool walks;         /* the one operator of a loop's body may do all of its times */
   const char **notes; /* what was fused or not and why, for --explain, in order */
   unsigned n_notes;
 } Fusion;

@@ -1,6 +1,7 @@
 #include "generator/fusion/operator_key.h"
 #include "generator/front/groups.h"
 #include "generator/program/family.h"
+#include "generator/program/times.h"
 #include <string.h>
 
 typedef struct {
@@ -189,6 +190,18 @@ static void put_anchor(Writer *writer, const GraphNode *anchor)
   put_expressions(writer, choices ? choices->shape : NULL, choices ? choices->rank : 0);
 }
 
+/* Which tensors are places of a state, or reversed: how far they lie apart stands among their strides. */
+static void put_times(Writer *writer, const FusedOperator *op)
+{
+  put_text(writer, "times");
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
+    const GraphTensor *tensor =
+        i < op->n_inputs ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
+    const GraphTime *time = graph_time_of(op->times, tensor);
+    put(writer, time ? (int64_t)time->kind : -1);
+  }
+}
+
 OperatorKey *operator_key(const FusedOperator *op, const Graph *graph)
 {
   Writer writer = {graph, g_string_new(NULL), g_ptr_array_new(), g_ptr_array_new()};
@@ -207,6 +220,7 @@ OperatorKey *operator_key(const FusedOperator *op, const Graph *graph)
   put(&writer, op->n_outputs);
   for (unsigned i = 0; i < op->n_outputs; i++)
     put_output(&writer, &op->outputs[i], op->rank);
+  if (op->times) put_times(&writer, op);
   OperatorKey *key = g_new0(OperatorKey, 1);
   *key = (OperatorKey){g_string_free(writer.text, FALSE), writer.symbols, writer.tensors};
   return key;

@@ -5,6 +5,7 @@
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  stack_programs  divide_programs
+ *           walk_times
  *
  * A new rewrite is a file that opens with what it does, and a row here. */
 #include "generator/fusion/private.h"
@@ -87,6 +88,8 @@ static const FusionRewrite rewrites[] = {
      "elementwise kernels that compute the same of parts side by side become one"},
     {"divide_programs", FUSION_GROUPS, FUSION_GROUPS, true, fusion_divide_programs, NULL,
      "a kernel of few blocks becomes several kernels, where these take less together"},
+    {"walk_times", FUSION_GROUPS, FUSION_GROUPS, true, fusion_walk_times, NULL,
+     "the one kernel of a loop's body does all times of the loop, where its family can"},
 };
 
 #define REWRITE_COUNT G_N_ELEMENTS(rewrites)
@@ -258,6 +261,7 @@ Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **
   bool ok = fuser_open(&fuser, &local);
   if (ok) run_rewrites(&fuser);
   ok = ok && fuser_finish(&fuser, fusion, &local);
+  fusion->walks = fuser.walks;
   fuser_close(&fuser);
   if (ok) return fusion;
   g_propagate_error(error, local);

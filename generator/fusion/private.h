@@ -45,6 +45,7 @@ struct Fuser {
   unsigned max_steps, max_tensors;
   double max_work;
   bool alone; /* every node became a group again */
+  bool walks; /* walk_times: one kernel may do all times of the loop */
 };
 
 /* The program of both groups as one kernel; NULL: it would read and write more tensors than a kernel may. */

@@ -41,3 +41,4 @@ void fusion_sum_rows(Fuser *fuser);
 void fusion_join_siblings(Fuser *fuser);
 void fusion_stack_programs(Fuser *fuser);
 void fusion_divide_programs(Fuser *fuser);
+void fusion_walk_times(Fuser *fuser);

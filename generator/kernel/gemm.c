@@ -3,6 +3,7 @@
 #include "generator/kernel/gemm_groups.h"
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
+#include "generator/program/times.h"
 #include "ir/facts.h"
 #include <math.h>
 
@@ -32,6 +33,30 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
   return ir_index_array(module, items[0], place->rank, items + 1);
 }
 
+/* Of an operator over the times of a loop the batch is the time: where the tensor lies then. */
+static void begin_at_time(StepScope *scope, IrExpr *access, const GraphTensor *tensor)
+{
+  const Place *place = scope->data;
+  const FusedOperator *op = scope->build->op;
+  const GraphTime *time = op->times ? graph_time_of(op->times, tensor) : NULL;
+  if (!time) return;
+  IrModule *module = scope->build->module;
+  IrExpr *at = place->at[0], *one = ir_int(module, 1), *two = ir_int(module, 2);
+  switch (time->kind) {
+  case GRAPH_TIME_ELEMENT: break;
+  case GRAPH_TIME_REVERSED:
+    at = ir_binary(
+        module, OPERATOR_SUB,
+        ir_binary(module, OPERATOR_SUB, kernel_dim(scope->build, op->dims[0], "G", NUMBER_S32), one), at);
+    break;
+  case GRAPH_TIME_STATE: at = ir_binary(module, OPERATOR_MOD, at, two); break;
+  case GRAPH_TIME_NEXT:
+    at = ir_binary(module, OPERATOR_MOD, ir_binary(module, OPERATOR_ADD, at, one), two);
+    break;
+  }
+  access->items[1] = at;
+}
+
 /* The program may put an output into the memory of an input that lies as it does (docs/runtime.md). */
 static bool may_share_memory(const FusedOperator *op, const GraphTensor *input)
 {
@@ -59,6 +84,7 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
     extent[0] = place->bm;
     extent[1] = place->bn;
   }
+  begin_at_time(scope, access, scope->build->op->inputs[input].tensor);
   return scope_load_tile(scope, input, access, extent);
 }
 
@@ -183,6 +209,7 @@ static bool store_outputs(StepScope *scope)
     }
     IrExpr *access = corner(scope, tensor, extent);
     begin_own_part(scope, access);
+    begin_at_time(scope, access, output->tensor);
     IrOp *store = ir_emit(&scope->builder, OP_STORE, 2, access, value);
     if (place->own) ir_attribute_set(store, ATTR_WHERE, place->own);
   }
@@ -401,6 +428,11 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
   IrValue *value = build->kernel->parameters[parameter];
   IrModule *module = build->module;
   unsigned lead = MAX(1, gemm_of(op)->n_batch);
+  const Symbolic *times, *const *extents = op->dims;
+  if (op->times) {
+    times = fused_time_extent(build->expressions, op, tensor);
+    extents = &times;
+  }
   IrExpr *rows = value->type.dims[1], *columns = value->type.dims[2];
   value->type.align = choice_align(build->choice, tensor);
   value->type.rank = lead + 2;
@@ -414,7 +446,7 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
     value->type.dims[d] = d == lead  ? rows
                           : d > lead ? columns
                           : alone    ? ir_int(module, 1)
-                                     : kernel_dim(build, op->dims[d], "G", NUMBER_S32);
+                                     : kernel_dim(build, extents[d], "G", NUMBER_S32);
   }
   g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)tensor);
 }
@@ -565,7 +597,7 @@ bool kernel_write_gemm(KernelBuild *build)
                    a_by_k ? gemm->a_m : gemm->a_k);
   describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
                    b_by_n ? gemm->b_k : gemm->b_n);
-  if (gemm_has_several(gemm)) describe_more(build, swapped);
+  if (gemm_has_several(gemm) || op->times) describe_more(build, swapped);
   if (gemm->lead) describe_lead(build);
   if (gemm->scaled) describe_scales(build);
   if (gemm->narrow) describe_weights(build);

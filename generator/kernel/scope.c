@@ -2,6 +2,7 @@
  * The dispatcher that calls the writers is kernel.c. */
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
+#include "generator/program/times.h"
 #include <string.h>
 
 /* ---- Run-time scalars ---- */
@@ -228,6 +229,7 @@ static IrValue *add_operand(KernelBuild *build, unsigned position, const GraphTe
     all_strides[d] = symbolic_constant(build->expressions, 0);
   }
   memcpy(all_dims + lead, op->dims, op->rank * sizeof *all_dims);
+  if (op->times) all_dims[lead] = fused_time_extent(build->expressions, op, tensor);
   memcpy(all_strides + lead, strides, op->rank * sizeof *all_strides);
   if (output && output->reduced) {
     const Symbolic **parts = &all_dims[lead + op->rank - (output->by_rows ? 2 : 1)];

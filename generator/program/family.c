@@ -1,5 +1,6 @@
 #include "generator/program/family.h"
 #include "generator/program/judge.h"
+#include "generator/program/times.h"
 #include <string.h>
 
 #define FAMILY(name, ...)                                                                                    \
@@ -15,9 +16,11 @@
 bool divide_row(const Program *program, unsigned way, ProgramDivision *division);
 
 static const Family families[FAMILY_COUNT] = {
-#define FAMILY(name, ranges, divide, computes, templates)                                                    \
-  {FAMILY_NUMBER_##name, #name,        computes,        templates,    ranges,         divide,                \
+/* clang-format off */
+#define FAMILY(name, ranges, divide, in_times, computes, templates)                                          \
+  {FAMILY_NUMBER_##name, #name,        computes,        templates,    ranges,         divide, in_times,      \
    match_##name,         visit_##name, describe_##name, types_##name, extents_##name, turned_##name},
+/* clang-format on */
 #include "generator/program/families.def"
 #undef FAMILY
 };

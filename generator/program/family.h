@@ -33,6 +33,10 @@ typedef struct Family {
   /* The way-th of the ways to make several kernels of a program that the family takes, in the program's arena. false:
    * there are no more. NULL: there are none. Which is best tells the judge, of all the kernels' price. */
   bool (*divide)(const Program *program, unsigned way, ProgramDivision *division);
+  /* The operator of a loop's body, over all times of the loop as its first dim, which one launch does; it lives in `arena`. NULL and *why: none
+   * does. The function NULL: so it is of all operators. */
+  const FusedOperator *(*in_times)(Arena *arena, const FusedOperator *op, const GraphTimes *times,
+                                   const char **why);
   /* Binds the family's parameters: all of `fused` that follows from the program, in its arena. Unless it matches,
    * *why says what keeps it from that (static, or in the arena); NULL: it goes without saying. */
   FamilyMatch (*match)(const Program *program, FusedOperator *fused, const char **why);

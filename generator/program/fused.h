@@ -104,6 +104,8 @@ typedef struct FusedOperator {
   unsigned n_outputs;
   const char **symbols; /* the run-time symbols its shapes and strides use, in the order of graph->dims */
   unsigned n_symbols;
+  const GraphTimes
+      *times; /* its first dim is the times of a loop, which one kernel walks (times.h); NULL: it has none */
   const unsigned *depends_on; /* fused operators whose outputs it reads */
   unsigned n_depends;
 } FusedOperator;

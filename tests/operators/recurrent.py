@@ -184,12 +184,15 @@ def check_plan(gpu):
             whole = json.loads(plan(gpu, description(op, {**case, "attributes": attributes}, "f16", ("b", "h"), ["y", "y_h"]), folder))
             if whole["repeats"][0]["launches"] != 1:  # a step's product has its gates as epilogue
                 sys.exit(f"{gpu}: {op} has {whole['repeats']}")
+            together = [v["kernel"] for launch in whole["launches"] for v in launch.get("variants", ()) if v.get("together")]
+            if bool(together) != (gpu == "h100"):  # in front of it one launch does all steps
+                sys.exit(f"{gpu}: {op}: {together} walk the steps")
         many = plan(gpu, description("LSTM", {**case, "T": 1000}, "f16", (), ["y"]), folder)
         any_ = json.loads(plan(gpu, description("LSTM", case, "f16", (), ["y"], True), folder))
     if not len(few) / 2 < len(many) < len(few) * 2:
         sys.exit(f"{gpu}: the plan of 5 steps has {len(few)} bytes, that of 1000 {len(many)}")
     repeat = any_["repeats"][0]
-    if len(any_["repeats"]) != 1 or repeat["count"] != "T" or repeat["launches"] > 2 or len(any_["launches"]) - repeat["launches"] > 3:
+    if len(any_["repeats"]) != 1 or repeat["count"] != "T" or repeat["launches"] > 2 or len(any_["launches"]) - repeat["launches"] > 4:
         sys.exit(f"{gpu}: {len(any_['launches'])} launches, {any_['repeats']}")
 
 

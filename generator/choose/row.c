@@ -1,5 +1,7 @@
-/* How operands of kernels of rows lie. */
+/* How operands of kernels of rows lie, and what programs of rows ask of those that read them. */
 #include "generator/choose/row.h"
+#include "generator/choose/row_program.h"
+#include "generator/program/row.h"
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 
@@ -64,4 +66,22 @@ bool choose_row_runs(const Problem *problem, Choice *choice)
 unsigned choose_row_run(const FusedOperator *op)
 {
   return RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
+}
+
+/* ---- Programs of rows ---- */
+
+bool row_program_streams(const FusedOperator *op)
+{
+  if (!row_of(op)->reduction || row_of(op)->n_reductions != 1) return false;
+  ProgramReduction reduction = row_of(op)->reductions[0].reduction;
+  return reduction == REDUCTION_SUM || reduction == REDUCTION_MEAN || reduction == REDUCTION_MAX ||
+         reduction == REDUCTION_MIN || reduction == REDUCTION_PROD;
+}
+
+#define MANY_REDUCTIONS 2 /* whose kernels the counts of live values know well */
+#define MANY_STEPS      24
+
+bool row_program_is_heavy(const FusedOperator *op)
+{
+  return row_of(op)->n_reductions > MANY_REDUCTIONS || op->n_steps > MANY_STEPS || row_of(op)->n_sums;
 }

@@ -80,14 +80,6 @@ static RowTile tile_of(const Problem *problem, unsigned rows, unsigned cols, uns
   return tile;
 }
 
-bool row_program_streams(const FusedOperator *op)
-{
-  if (!row_of(op)->reduction || row_of(op)->n_reductions != 1) return false;
-  ProgramReduction reduction = row_of(op)->reductions[0].reduction;
-  return reduction == REDUCTION_SUM || reduction == REDUCTION_MEAN || reduction == REDUCTION_MAX ||
-         reduction == REDUCTION_MIN || reduction == REDUCTION_PROD;
-}
-
 /* ---- threads ---- */
 
 /* Do threads keep so many elements each, where so many blocks share an SM? */
@@ -295,14 +287,6 @@ static bool is_taken(const Chooser *chooser, const Choice *choice)
   for (unsigned i = 0; i < chooser->n; i++)
     if (symbolic_same(chooser->variants[i].guard, choice->guard)) return true;
   return false;
-}
-
-#define MANY_REDUCTIONS 2 /* whose kernels the counts above know well */
-#define MANY_STEPS      24
-
-bool row_program_is_heavy(const FusedOperator *op)
-{
-  return row_of(op)->n_reductions > MANY_REDUCTIONS || op->n_steps > MANY_STEPS || row_of(op)->n_sums;
 }
 
 /* Reductions, and results behind all of them that need one value of each element. */

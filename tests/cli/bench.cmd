@@ -22,7 +22,7 @@ hint: --dim M=VALUE binds it
 [exit 1]
 
 $ adlgen bench --suite nosuch --gpu h100
-error: there is no suite nosuch; built in are: attention-backward attention-cache attention-decode attention-eight attention-mixed attention-prefill deepgemm elementwise epilogues fp8-blocks fused gemm-batched gemm-bf16 gemm-fp8 gemm-layouts gemm-odd gemm-types gemm-unlisted gemm-warp index large mini narrow-weights peers plan-choice-fp8 plan-choice plan-drawn plan-fit plan-unlisted reductions rows
+error: there is no suite nosuch; built in are: attention-backward attention-cache attention-decode attention-eight attention-mixed attention-prefill deepgemm elementwise epilogues fp8-blocks fused gemm-batched gemm-bf16 gemm-fp8 gemm-layouts gemm-odd gemm-types gemm-unlisted gemm-warp index large losses mini narrow-weights peers plan-choice-fp8 plan-choice plan-drawn plan-fit plan-unlisted reductions rows
 hint: a path has a slash in it or ends in .json
 [exit 1]
 

@@ -117,7 +117,7 @@ variant 1: template elementwise, tile 2048, guard: align(y) >= 16
 identity_f32_n67108864_v4
 
 $ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
-own/templates/attention.ir:90:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
+own/templates/attention.ir:101:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
     if !anyone && !eight
         ^
 [exit 1]

@@ -169,7 +169,8 @@ typedef struct StepScope {
   IrExpr *(*index)(struct StepScope *scope, unsigned value); /* NULL: no operand is an index */
   /* An operand as wide as the step's value wants it; NULL: all broadcast as they are. */
   IrExpr *(*fit)(struct StepScope *scope, const FusedStep *step, IrExpr *operand);
-  bool approximate; /* the hardware's approximations will do, and steps' results need be no better than `least` */
+  bool
+      approximate; /* the hardware's approximations will do, and steps' results need be no better than `least` */
   StepPrecision least;
   void *data;
 } StepScope;

@@ -10,8 +10,8 @@ typedef struct StepWriter {
   const IrModule *narrow; /* math_narrow.ir: forms for results of 16 bits or fewer */
   bool fast;              /* --math fast */
   bool bytes;             /* 8-bit floats are computed with as f32 */
-  bool approximate;        /* the hardware's approximations will do where brief forms would */
-  StepPrecision least;     /* results need not be better than that, whatever their type */
+  bool approximate;       /* the hardware's approximations will do where brief forms would */
+  StepPrecision least;    /* results need not be better than that, whatever their type */
   StepPrecision precision; /* set by step_write, of the result's type in the graph */
   GError **error;
 } StepWriter;

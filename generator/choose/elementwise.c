@@ -266,6 +266,7 @@ static bool choose_turned(Chooser *chooser)
     choose_note(chooser, "vectors rejected: an extent or stride is no multiple of %u", patch);
   if (chooser->n && !chooser->variants[0].guard) return true;
   if (!pick(chooser, "transpose", 1, &candidate)) return false;
+  choose_note(chooser, "rows that begin anywhere: tiles are turned in shared memory");
   finish_turned(chooser, choose_open(chooser, "transpose"), &candidate, false);
   return true;
 }

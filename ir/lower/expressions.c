@@ -112,11 +112,10 @@ static IrExpr *long_division(Lower *lower, IrExpr *a, int64_t y, bool remainder)
 bool lower_counts(const IrExpr *expr)
 {
   const IrValue *value = expr->kind == EXPR_VALUE && !expr->value->variable ? expr->value : NULL;
-  if (value && !value->def)
-    return value->argument_of && value->argument_of->owner && value->argument_of->owner->code == OP_TILES;
-  if (value)
-    return (value->def->code == OP_CAST || value->def->code == OP_LET) &&
-           lower_counts(value->def->operands[0]);
+  const IrOp *owner = value && value->argument_of ? value->argument_of->owner : NULL;
+  if (owner && owner->code == OP_TILES) return true;
+  if (value && value->def && (value->def->code == OP_CAST || value->def->code == OP_LET))
+    return lower_counts(value->def->operands[0]);
   bool sums = expr->kind == EXPR_BINARY && expr->operator_ != OPERATOR_SUB;
   return sums ? lower_counts(expr->items[0]) && lower_counts(expr->items[1]) : ir_is_non_negative(expr);
 }

@@ -145,7 +145,7 @@ IrExpr *lower_condition(Lower *lower, const IrExpr *expr); /* a predicate, or th
 IrExpr *lower_elected(Lower *lower);
 /* a / y, of type s32 or u32, or what is left, of an s32 that is not negative and a positive y. */
 IrExpr *lower_natural_division(Lower *lower, IrExpr *a, int64_t y, NumberType type, bool remainder);
-/* A number that is known not to be negative: of tiles, widened or not, and what natural numbers give of these. */
+/* A number that is known not to be negative: of tiles, and what natural numbers give of these, in types that hold it. */
 bool lower_counts(const IrExpr *expr);
 IrExpr *lower_dim(Lower *lower, const char *name, NumberType *type);
 

@@ -579,7 +579,8 @@ static double warp_step(const CostModel *model, const CostReport *cost, const Co
 {
   double spared = model->warp_spared * fmax(0, 1 - cost->shared / cost->tensor);
   double efficiency = together > 1 ? model->warp_efficiency : model->warp_one_block + spared;
-  double busy = overlapped(together * cost->tensor / efficiency, together * cost->copy);
+  double tensor = together > 1 ? together * cost->tensor : cost->tensor + cost->alone;
+  double busy = overlapped(tensor / efficiency, together * cost->copy);
   double step = fmax(fmax(busy, together * cost->shared), cost->latency) + model->warp_step;
   return tile->bm > model->warp_tall_rows * WARP_ROWS && tile->bn > model->warp_tall_columns
              ? model->warp_tall_part * step
@@ -634,8 +635,9 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   double warps = product_warps(tile->bm * tile->bn);
   double edge = sqrt(bm * bn / warps); /* a warp's part, taken as a square */
   double read = warps * edge * (gemm->a_bytes + gemm->b_bytes) * bk;
-  cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm) + widening(model, gemm, tile) +
-                widening_fragments(model, gemm, tile);
+  double widened = widening_fragments(model, gemm, tile);
+  cost.alone = model->widen_alone * widened;
+  cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm) + widening(model, gemm, tile) + widened;
   cost.shared = filled / model->warp_shared + read / model->warp_fragments;
   cost.copy = filled / model->warp_copy;
   cost.latency = warp_latency(model, tile);

@@ -45,6 +45,7 @@ typedef struct CostTile {
 
 typedef struct CostReport {             /* clocks */
   double tensor, shared, copy, latency; /* of one k step, each alone */
+  double alone;  /* of one k step, beside `tensor`, where no other block shares the SM */
   double step;   /* of one k step: the slowest of these, or what a step costs at least */
   double tiles;  /* of the output */
   double waves;  /* tiles that the busiest SM works on */

@@ -85,7 +85,7 @@ bool direct_possible(const Problem *problem)
   bool small = number_has_bytes(gemm->a_type, 2) && number_has_bytes(gemm->b_type, 2) &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
   bool whole = gemm->a_type == NUMBER_F32 && gemm->b_type == NUMBER_F32;
-  return (small || whole) && !gemm_has_several(gemm) && !gemm->lead && !gemm->n_batch &&
+  return (small || whole) && !gemm_has_several(gemm) && !gemm->lead && !gemm->n_batch && !gemm->summed &&
          !fused_is_reduced(op);
 }
 

@@ -245,7 +245,7 @@ static bool choose_products(Chooser *chooser)
                           .split_k = 1,
                           .swapped = gemm->narrow},
                 tile = scalar;
-  bool plain = !gemm->groups && !gemm->narrow && !gemm->lead;
+  bool plain = !gemm->groups && !gemm->narrow && !gemm->lead && !gemm->summed;
   if (plain && (priced || gemm->a_type == NUMBER_F32)) choose_dots(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   bool summed = gemm_rows_taken(chooser) >= chooser->problem->gpu->model->vector_rows;

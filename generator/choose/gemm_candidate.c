@@ -221,7 +221,8 @@ static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
   int64_t depth;
   bool alone =
       candidate->blocks <= 1 && candidate->split_k <= 1 && candidate->stream_k <= 1 && !candidate->swapped;
-  if (!alone || gemm_has_several(gemm) || gemm->lead || fused_is_reduced(problem->op)) return false;
+  if (!alone || gemm_has_several(gemm) || gemm->lead || gemm->summed || fused_is_reduced(problem->op))
+    return false;
   if (candidate->bm * candidate->bn != model->walked_area || !symbolic_is_constant(gemm->k, &depth))
     return false;
   int64_t steps = depth / candidate->bk;

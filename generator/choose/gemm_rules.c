@@ -54,6 +54,8 @@ bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm)
   if (PRODUCT_RANK > fact(gpu, "tma.rank_max", G_MAXUINT)) return false;
   bool multiples = may_be_multiple(gemm->a_m_major ? gemm->a_k : gemm->a_m, a, multiple) &&
                    may_be_multiple(gemm->b_n_major ? gemm->b_k : gemm->b_n, b, multiple);
+  if (gemm->summed)
+    multiples &= may_be_multiple(gemm->a_summed, a, multiple) && may_be_multiple(gemm->b_summed, b, multiple);
   for (unsigned i = 0; i < gemm->n_batch; i++)
     multiples &=
         may_be_multiple(gemm->a_batch[i], a, multiple) && may_be_multiple(gemm->b_batch[i], b, multiple);

@@ -103,6 +103,11 @@ bool gemm_require_operands(const Problem *problem, Choice *choice, bool warpgrou
                                          : gemm->k,
                        multiple))
     return false;
+  const GraphTensor *operands[] = {op->inputs[gemm->a].tensor, op->inputs[gemm->b].tensor};
+  const Symbolic *const apart[] = {gemm->a_summed, gemm->b_summed};
+  for (unsigned i = 0; i < 2 && gemm->summed; i++)
+    if (!choose_require_multiple(problem, choice, apart[i], number_elements(operands[i]->type, multiple)))
+      return false;
   if (gemm->lead && !require_lead(problem, choice, warpgroups, multiple)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     unsigned align = input_multiple(problem, i, warpgroups);

@@ -71,6 +71,7 @@ static char *describe_product(const Problem *problem, Epilogue epilogue)
   static const char *const several[] = {"", "dual ", "triple ", "fourfold "};
   g_string_prepend(text, several[gemm->products - 1]);
   if (gemm->lead) g_string_prepend(text, "led ");
+  if (gemm->summed) g_string_prepend(text, "summed ");
   if (gemm->groups) g_string_prepend(text, "grouped ");
   for (unsigned i = 0; i < op->n_outputs; i++)
     g_string_append_printf(text, " %s", type_text(op->outputs[i].tensor->type));

@@ -337,6 +337,57 @@ static GraphTensor *operand(Expansion *at, const Product *p, Term *term, unsigne
   return expand_reshape(at, "operand", term->x, shape, p->n_batch + 2);
 }
 
+#define LEAST_DEPTH                                                                                          \
+  64 /* of what a product runs along in each batch: less would leave most of a tile's step empty */
+
+/* Do the term's two labels lie as one dimension, the first the outer one? */
+static bool lies_as_one(Expansion *at, const Term *term, const uint8_t *labels)
+{
+  int outer = find_label(term->label, term->n, labels[0]),
+      inner = find_label(term->label, term->n, labels[1]);
+  const Symbolic *step = symbolic_mul(expand_arena(at), term->x->shape[inner], term->x->strides[inner]);
+  return symbolic_same(term->x->strides[outer], step);
+}
+
+/* Are the elements of the label neighbours? */
+static bool lies_along(const Term *term, uint8_t label)
+{
+  return symbolic_equals(term->x->strides[find_label(term->label, term->n, label)], 1);
+}
+
+static bool is_deep(const Term *term, uint8_t label)
+{
+  int64_t extent;
+  const Symbolic *shape = term->x->shape[find_label(term->label, term->n, label)];
+  return !symbolic_is_constant(shape, &extent) || extent >= LEAST_DEPTH;
+}
+
+/* Two labels that matrices are multiplied along and that do not lie as one: products along the inner one, the second now, are batches that are
+ * added up, which costs no copies (fusion's sum_products). */
+static bool sums_batches(Expansion *at, Product *p, const Term *a, const Term *b)
+{
+  if (p->n_along != 2 || p->n_batch || p->n_own[0] != 1 || p->n_own[1] != 1) return false;
+  if (lies_as_one(at, a, p->along) && lies_as_one(at, b, p->along)) return false;
+  bool first = lies_along(a, p->along[0]) || lies_along(b, p->along[0]),
+       second = lies_along(a, p->along[1]) || lies_along(b, p->along[1]);
+  uint8_t outer = p->along[first && !second], inner = p->along[!(first && !second)];
+  p->along[0] = outer;
+  p->along[1] = inner;
+  return is_deep(a, inner);
+}
+
+/* The outer label along which products run becomes a batch. */
+static GraphTensor *sum_of_batches(Expansion *at, const Product *p, Term *a, Term *b)
+{
+  Product each = *p;
+  each.batch[0] = p->along[0];
+  each.n_batch = 1;
+  each.along[0] = p->along[1];
+  each.n_along = 1;
+  GraphTensor *left = operand(at, &each, a, 0), *right = operand(at, &each, b, 1);
+  return expand_reduce_away(at, ONNX_ReduceSum, "sum", expand(at, ONNX_MatMul, "product", left, right), 1);
+}
+
 static Term contract(Expansion *at, Term *a, Term *b, uint64_t along)
 {
   uint64_t of_a = labels_of_term(a), of_b = labels_of_term(b);
@@ -358,6 +409,10 @@ static Term contract(Expansion *at, Term *a, Term *b, uint64_t along)
     for (unsigned d = 0; d < p.n_own[side]; d++)
       result.label[result.n] = p.own[side][d],
       shape[result.n++] = extent_of(at, side ? b : a, &p.own[side][d], 1);
+  if (sums_batches(at, &p, a, b)) {
+    result.x = sum_of_batches(at, &p, a, b);
+    return result;
+  }
   GraphTensor *left = operand(at, &p, a, 0), *right = operand(at, &p, b, 1);
   result.x = expand(at, ONNX_MatMul, "product", left, right);
   if (p.n_own[0] != 1 || p.n_own[1] != 1) result.x = expand_reshape(at, "apart", result.x, shape, result.n);

@@ -1,6 +1,6 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
- *   NODES   merge_equal  slice_gathers  expand_zero_points  split_wide  take_scales  stack_products  read_forms  read_rotation
+ *   NODES   merge_equal  slice_gathers  expand_zero_points  split_wide  take_scales  sum_products  stack_products  read_forms  read_rotation
  *           read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
@@ -34,6 +34,8 @@ static const FusionRewrite rewrites[] = {
      "operators of more tensors than a thread has registers for become several"},
     {"take_scales", FUSION_NODES, FUSION_NODES, true, fusion_take_scales, NULL,
      "products of dequantised operands take what was quantised, and scale the result"},
+    {"sum_products", FUSION_NODES, FUSION_NODES, true, fusion_sum_products, NULL,
+     "a sum over a product's batches is the product's own"},
     {"stack_products", FUSION_NODES, FUSION_NODES, true, fusion_stack_products, NULL,
      "products of one tensor with several constants become one with the constants side by side"},
     {"read_forms", FUSION_NODES, FUSION_NODES, true, fusion_read_forms, NULL,

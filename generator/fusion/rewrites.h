@@ -12,6 +12,7 @@ void fusion_take_scales(Fuser *fuser);
 void fusion_merge_equal(Fuser *fuser);
 void fusion_slice_gathers(Fuser *fuser);
 void fusion_late_gathers(Fuser *fuser);
+void fusion_sum_products(Fuser *fuser);
 void fusion_stack_products(Fuser *fuser);
 void fusion_read_narrow(Fuser *fuser);
 void fusion_read_forms(Fuser *fuser);

@@ -427,18 +427,20 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
   const FusedOperator *op = build->op;
   IrValue *value = build->kernel->parameters[parameter];
   IrModule *module = build->module;
-  unsigned lead = MAX(1, gemm_of(op)->n_batch);
-  const Symbolic *times, *const *extents = op->dims;
+  const FusedGemm *gemm = gemm_of(op);
+  unsigned lead = MAX(1, gemm->n_batch);
+  const Symbolic *outer = gemm->summed, *const *extents = outer ? &outer : op->dims;
   if (op->times) {
-    times = fused_time_extent(build->expressions, op, tensor);
-    extents = &times;
+    outer = fused_time_extent(build->expressions, op, tensor);
+    extents = &outer;
   }
+  if (!gemm->n_batch && !gemm->summed) batches = NULL;
   IrExpr *rows = value->type.dims[1], *columns = value->type.dims[2];
   value->type.align = choice_align(build->choice, tensor);
   value->type.rank = lead + 2;
   for (unsigned d = 0; d < lead + 2; d++) {
     const Symbolic *stride = d == lead ? row : d > lead ? column : NULL;
-    if (d < lead) stride = gemm_of(op)->n_batch ? batches[d] : symbolic_constant(build->expressions, 0);
+    if (d < lead) stride = batches ? batches[d] : symbolic_constant(build->expressions, 0);
     char *hint = d < lead ? arena_printf(module->arena, "%s_batch", value->name)
                           : arena_printf(module->arena, "%s_%s", value->name, d == lead ? "row" : "column");
     bool alone = d < lead && symbolic_equals(stride, 0);
@@ -520,6 +522,15 @@ static IrOp *find_op(const IrRegion *region, IrOpcode code)
   return NULL;
 }
 
+/* The loop over k of a product that is not summed over batches: what a `when` has otherwise. */
+static IrOp *find_loop(const IrRegion *region)
+{
+  IrOp *loop = find_op(region, OP_FOR);
+  for (IrOp *op = region->first; op && !loop; op = op->next)
+    if (op->code == OP_WHEN && op->n_regions > 1) loop = find_loop(op->regions[1]);
+  return loop;
+}
+
 /* The template's operand once more, along the other axis that is contracted. */
 static IrValue *add_leading(KernelBuild *build, unsigned parameter, IrExpr *depth)
 {
@@ -535,7 +546,7 @@ static void write_lead(KernelBuild *build)
   const GemmLead *lead = gemm_of(build->op)->lead;
   IrModule *module = build->module;
   IrRegion *body = kernel_tiles(build)->regions[0];
-  IrOp *loop = find_op(body, OP_FOR);
+  IrOp *loop = find_loop(body);
   IrExpr *depth = kernel_dim(build, lead->k, "K2", NUMBER_S32);
   IrBuilder builder = ir_builder_before(loop);
   builder.mark = loop->mark;
@@ -582,21 +593,22 @@ bool kernel_write_gemm(KernelBuild *build)
   if (gemm->groups == GEMM_DEPTHS)
     g_hash_table_insert(build->bindings, "tail",
                         ir_int(build->module, (int64_t)number_elements(gemm->a_type, GEMM_TAIL)));
+  if (gemm->summed) g_hash_table_insert(build->bindings, "summed", ir_int(build->module, 1));
   if (gemm->lead) write_lead(build);
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);
   kernel_bind_dim(build, "K", gemm->k);
-  kernel_bind_dim(build, "G", gemm->n_batch == 1 ? op->dims[0] : one);
+  kernel_bind_dim(build, "G", gemm->summed ? gemm->summed : gemm->n_batch == 1 ? op->dims[0] : one);
   if (gemm->n_batch > 1) expand_batches(build);
   /* sums along k take the operand that they step along by vectors with k as the other one has it */
   const char *template = build->choice->template_name;
   bool a_by_k = g_str_equal(template, "gemv_columns"), b_by_n = g_str_equal(template, "gemv_rows") ||
                                                                 g_str_equal(template, "gemv_few") ||
                                                                 g_str_equal(template, "gemv_split");
-  describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->a_batch, a_by_k ? gemm->a_k : gemm->a_m,
-                   a_by_k ? gemm->a_m : gemm->a_k);
-  describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
-                   b_by_n ? gemm->b_k : gemm->b_n);
+  describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->summed ? &gemm->a_summed : gemm->a_batch,
+                   a_by_k ? gemm->a_k : gemm->a_m, a_by_k ? gemm->a_m : gemm->a_k);
+  describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->summed ? &gemm->b_summed : gemm->b_batch,
+                   b_by_n ? gemm->b_n : gemm->b_k, b_by_n ? gemm->b_k : gemm->b_n);
   if (gemm_has_several(gemm) || op->times) describe_more(build, swapped);
   if (gemm->lead) describe_lead(build);
   if (gemm->scaled) describe_scales(build);

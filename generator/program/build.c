@@ -46,6 +46,7 @@ static void add_product_axes(ProgramBuilder *at)
   if (has_m) at->m = at->point[n++] = program_add_axis(at, 'm', -1, result->shape[batches]);
   if (has_n) at->n = at->point[n++] = program_add_axis(at, 'n', -1, result->shape[result->rank - 1]);
   at->point_rank = n;
+  if (node->axes) at->batch = program_add_axis(at, 's', -1, a->shape[0]);
   at->k = program_add_axis(at, 'k', -1, a->shape[a->rank - (graph_is_transposed(node, 0) ? 2 : 1)]);
   if (grouped && batches) at->groups = at->point[0];
   if (grouped) program_add_groups(at, node);
@@ -189,6 +190,7 @@ Program *program_build(const ProgramGroup *group)
                        .values = values,
                        .behind = behind,
                        .nodes = nodes,
+                       .batch = PROGRAM_NONE,
                        .groups = PROGRAM_NONE,
                        .counted = PROGRAM_NONE,
                        .begin = PROGRAM_NONE};

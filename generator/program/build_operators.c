@@ -240,7 +240,7 @@ void program_add_product(ProgramBuilder *at, const GraphNode *node)
   ProgramNode dot = {.kind = NODE_REDUCE,
                      .source = node,
                      .reduction = REDUCTION_DOT,
-                     .axes = 1u << at->k,
+                     .axes = 1u << at->k | (at->batch != PROGRAM_NONE ? 1u << at->batch : 0),
                      .type = held,
                      .compute = held};
   ProgramValue value = program_add_node(at, dot, (ProgramValue[]){a, b}, 2, held);

@@ -20,6 +20,7 @@ typedef struct ProgramBuilder {
   uint32_t reduced; /* axes that row operators take together */
   /* of two products one behind the other: the second's point is `left`, the first's `whole` */
   int m, n, k; /* of a product; m, n: PROGRAM_NONE for vectors */
+  int batch;   /* axis of the batches over which a product is summed; PROGRAM_NONE: over none */
   int groups;  /* axis of the groups whose rows m counts, or whose parts of k; PROGRAM_NONE: all are of one */
   int counted; /* that axis, m or k; PROGRAM_NONE as `groups` */
   int begin;   /* node that loads where a group begins along it; PROGRAM_NONE: at 0 */

@@ -75,7 +75,9 @@ ProgramAccess program_matrix_access(const ProgramBuilder *at, const GraphNode *n
   unsigned batches = at->point_rank - (at->m != PROGRAM_NONE) - (at->n != PROGRAM_NONE);
   for (unsigned d = 0; d < outer; d++) {
     bool still = symbolic_equals(tensor->shape[d], 1);
-    int batch = at->groups != PROGRAM_NONE ? at->groups : at->point[batches - outer + d];
+    int batch = at->groups != PROGRAM_NONE  ? at->groups
+                : at->batch != PROGRAM_NONE ? at->batch
+                                            : at->point[batches - outer + d];
     access.at[d] = place_along(at, still ? PROGRAM_NONE : batch);
   }
   int first = is_b ? at->k : at->m, second = is_b ? at->n : at->k;

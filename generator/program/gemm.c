@@ -58,6 +58,8 @@ const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
     gemm->a_batch[i] = from->b_batch[i];
     gemm->b_batch[i] = from->a_batch[i];
   }
+  gemm->a_summed = from->b_summed;
+  gemm->b_summed = from->a_summed;
   gemm->a_m = from->b_n;
   gemm->a_k = from->b_k;
   gemm->b_k = from->a_k;
@@ -131,6 +133,9 @@ void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->number(gemm->more[i - 1], visitor->data);
   visitor->number(gemm->narrow, visitor->data);
   if (gemm->narrow) visit_weights(&gemm->weights, visitor);
+  visitor->number(gemm->summed != NULL, visitor->data);
+  if (gemm->summed)
+    visit_list(visitor, (const Symbolic *const[]){gemm->summed, gemm->a_summed, gemm->b_summed}, 3);
   visitor->number(gemm->lead != NULL, visitor->data);
   if (gemm->lead) visit_lead(gemm->lead, gemm->n_batch, visitor);
   visitor->number(gemm->scaled, visitor->data);
@@ -159,6 +164,7 @@ unsigned extents_gemm(const FusedOperator *op, FamilyExtent *extents)
   }
   extents[n++] = (FamilyExtent){"m", gemm->m};
   extents[n++] = (FamilyExtent){"n", gemm->n};
+  if (gemm->summed) extents[n++] = (FamilyExtent){"s", gemm->summed};
   extents[n++] = (FamilyExtent){"k", gemm->k};
   if (gemm->lead) extents[n++] = (FamilyExtent){"k", gemm->lead->k};
   return n;
@@ -173,6 +179,7 @@ void describe_gemm(const FusedOperator *op, GString *text)
   fused_put_value(text, "n", gemm->n);
   fused_put_value(text, "k", gemm->k);
   static const char *const kinds[] = {"", "ends", "index", "counts", "ends along k"};
+  if (gemm->summed) fused_put_value(text, "batches summed", gemm->summed);
   if (gemm->groups)
     g_string_append_printf(text, ", groups by %s align %d", kinds[gemm->groups], (int)gemm->align);
   g_string_append(text, "\n  a ");

@@ -52,9 +52,11 @@ typedef struct FusedGemm {
                                             operator as A) */
   const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];
   const Symbolic *a_m, *a_k, *b_k, *b_n; /* strides in elements; of each pair one is the constant 1 */
-  bool a_m_major;                        /* a_m is 1 (and a_k is the leading dimension) */
-  bool b_n_major;                        /* b_n is 1 (and b_k is the leading dimension) */
-  NumberType a_type, b_type, acc_type;   /* acc: f32, f64 or s32 */
+  const Symbolic *summed, *a_summed,
+      *b_summed;  /* batches over which it is summed, and how far apart they lie; NULL: none */
+  bool a_m_major; /* a_m is 1 (and a_k is the leading dimension) */
+  bool b_n_major; /* b_n is 1 (and b_k is the leading dimension) */
+  NumberType a_type, b_type, acc_type; /* acc: f32, f64 or s32 */
   /* Operands are scaled by blocks: inputs[] of the scales, whose strides along the result's dims stand there, and those
    * along k; elements along k, and rows of A or columns of B, that share one. */
   bool scaled;

@@ -19,7 +19,9 @@ typedef struct {
   bool is_scaled;
   ProgramNarrow narrow; /* the right operand, where it is of fewer bits than the left one */
   bool is_narrow;
-  int m, n, k;             /* axes; PROGRAM_NONE: there is none */
+  bool summed; /* one contraction alone, of operands as they are, may be summed over batches too */
+  int batch;   /* the axis of these */
+  int m, n, k; /* axes; PROGRAM_NONE: there is none */
   const ProgramNode *lead; /* the contraction that the sum begins with; NULL: there is none */
   int sum, scaling; /* the nodes that add it, and that multiply it by a number, PROGRAM_NONE: none does */
   ProgramGroups groups;
@@ -86,7 +88,7 @@ static const char *refuse_contraction(const Product *at, const ProgramNode *dot)
 {
   const Program *program = at->program;
   if (dot->reduction != REDUCTION_DOT) return "its reduction is no contraction";
-  if (__builtin_popcount(dot->axes) != 1) return "it contracts along several axes";
+  if (__builtin_popcount(dot->axes) > (at->summed ? 2 : 1)) return "it contracts along several axes";
   for (unsigned i = 0; i < dot->n_operands; i++) {
     bool computed = at->is_scaled || (at->is_narrow && i == 1);
     if (!computed && !is_read(program, &dot->operands[i])) return "an operand is computed";
@@ -346,6 +348,18 @@ static bool take_sum(Product *at)
   return !binding->why;
 }
 
+/* Of two contracted axes the one along which an operand's elements lie side by side is k. */
+static void find_batch(Product *at)
+{
+  const Program *program = at->program;
+  if (__builtin_popcount(at->dot->axes) == 1) return;
+  int other = __builtin_ctz(at->dot->axes & (at->dot->axes - 1));
+  bool along = symbolic_equals(program_stride(program, &program->nodes[at->a].access, (unsigned)at->k), 1) ||
+               symbolic_equals(program_stride(program, &program->nodes[at->b].access, (unsigned)at->k), 1);
+  at->batch = along ? other : at->k;
+  at->k = along ? at->k : other;
+}
+
 static bool find_products(Product *at)
 {
   Binding *binding = at->binding;
@@ -366,6 +380,7 @@ static bool find_products(Product *at)
                     program_scaled_operand(program, node, 1, &at->scaled[1]);
     at->is_narrow = node->reduction == REDUCTION_DOT && !at->is_scaled &&
                     program_narrow_operand(program, node, 1, &at->narrow);
+    at->summed = n == 1 && !at->is_scaled && !at->is_narrow && !at->groups.kind;
     if ((at->is_scaled || at->is_narrow) && (found || n > 1))
       binding->why = "one of two contractions is of operands that are scaled by blocks";
     else
@@ -377,8 +392,13 @@ static bool find_products(Product *at)
   at->a = at->is_scaled ? at->scaled[0].x : at->dot->operands[0].node;
   at->b = operand_of(at, at->dot, 1);
   at->k = __builtin_ctz(at->dot->axes);
+  find_batch(at);
   at->m = bind_own_axis(program, at->a, at->b, at->dot->axes);
   at->n = bind_own_axis(program, at->b, at->a, at->dot->axes);
+  if (at->batch != PROGRAM_NONE && (at->m == PROGRAM_NONE || at->n == PROGRAM_NONE)) {
+    binding->why = "a product that is summed over batches has one row, or one column";
+    return false;
+  }
   for (unsigned i = 0; at->is_scaled && i < 2; i++)
     binding->inside[at->scaled[i].product] = true;
   if (at->is_narrow && at->narrow.difference != PROGRAM_NONE) binding->inside[at->narrow.difference] = true;
@@ -471,6 +491,11 @@ static bool settle(const Product *at, Space *space)
   gemm->a_k = program_stride(program, &program->nodes[at->a].access, (unsigned)at->k);
   gemm->b_k = program_stride(program, &program->nodes[at->b].access, (unsigned)at->k);
   gemm->k = program->axes[at->k].extent;
+  if (at->batch != PROGRAM_NONE) {
+    gemm->summed = program->axes[at->batch].extent;
+    gemm->a_summed = program_stride(program, &program->nodes[at->a].access, (unsigned)at->batch);
+    gemm->b_summed = program_stride(program, &program->nodes[at->b].access, (unsigned)at->batch);
+  }
   gemm->n_batch = at->groups.kind ? batches : space_merge(arena, space, 0, batches);
   /* Batches that B does not have are more rows, where everything walks on evenly. B has stride 0 along M. */
   unsigned m = gemm->n_batch;
@@ -608,8 +633,12 @@ static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
   FusedGemm *gemm = arena_new_object(program->arena, FusedGemm);
-  Product at = {
-      .binding = binding, .gemm = gemm, .program = program, .sum = PROGRAM_NONE, .scaling = PROGRAM_NONE};
+  Product at = {.binding = binding,
+                .gemm = gemm,
+                .program = program,
+                .batch = PROGRAM_NONE,
+                .sum = PROGRAM_NONE,
+                .scaling = PROGRAM_NONE};
   int axes[PROGRAM_MAX_AXES + 2];
   unsigned n = 0;
   if (!bind_groups(binding, &at.groups) || !find_products(&at) || !bind_lists(binding)) return false;
@@ -629,7 +658,7 @@ static bool bind(Binding *binding)
   binding->fused->binding = gemm;
   bind_operands(&at);
   for (int i = 0; i < (int)program->n_axes; i++)
-    if (i != at.m && i != at.n && i != at.k && !(at.lead && at.lead->axes >> i & 1) &&
+    if (i != at.m && i != at.n && i != at.k && i != at.batch && !(at.lead && at.lead->axes >> i & 1) &&
         !(at.groups.kind && i == at.groups.walked))
       axes[n++] = i;
   axes[n++] = at.m;
@@ -641,6 +670,10 @@ static bool bind(Binding *binding)
     return false;
   }
   if (!settle(&at, &space) || !settle_lead(&at, &space)) return false;
+  if (gemm->summed && gemm->n_batch) {
+    binding->why = "a product that is summed over batches has others";
+    return false;
+  }
   if (at.groups.kind) bind_groups_take(binding, &at.groups, &space, gemm);
   return fits_grid(binding, &space) && bind_take_space(binding, &space);
 }

@@ -53,16 +53,16 @@ $ adlgen compile product.json --gpu h100 --set bm=64 --set bn=64 --emit ptx --ou
 $ sed 's/bf16/s8/g; s/MatMul/MatMulInteger/' product.json > bytes.json
 
 $ adlgen compile bytes.json --gpu h100 --set bm=64 --set bn=64 --set split_k=4 --emit ptx --out out
-<embedded>/templates/gemm.ir:184:3: error: 4 blocks would share a tile, but threads copy its operands
-    tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $...
+<embedded>/templates/gemm.ir:186:3: error: 4 blocks would share a tile, but threads copy its operands
+    tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : $summed == 1 ? 1 : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ...
     ^
 hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 swaps the operands; asked for: --set bm=64 --set bn=64 --set split_k=4
 <embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 
 $ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64 --set split_k=2 --emit ptx --out out
-<embedded>/templates/gemm.ir:184:3: error: 2 blocks would share a tile, but threads copy its operands
-    tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $...
+<embedded>/templates/gemm.ir:186:3: error: 2 blocks would share a tile, but threads copy its operands
+    tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : $summed == 1 ? 1 : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ...
     ^
 hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 swaps the operands; asked for: --set swapped=0 --set bm=48 --set bn=64 --set split_k=2
 <embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
@@ -80,7 +80,7 @@ $ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --
 matmul_bf16_m4096n24576k1536_128x256x64 4 producer + 8 consumer
 
 $ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --set pingpong=2 --emit ptx --out out
-<embedded>/templates/gemm.ir:183:8: error: an accumulator of role 'consumer' takes 256 registers a thread, 1 more than the 255 a thread may have
+<embedded>/templates/gemm.ir:185:8: error: an accumulator of role 'consumer' takes 256 registers a thread, 1 more than the 255 a thread may have
   kernel gemm(A: tensor<$ta>[G, M, K], B: tensor<$tb>[G, K, N]) dims G: s32, M: s32, N: s32, K: s32 {
          ^
 hint: a smaller tile, or more warps; asked for: --set bm=128 --set bn=256 --set pingpong=2

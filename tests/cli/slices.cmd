@@ -22,7 +22,7 @@ $ sed 's/M, K/512, 16384/; s/K, N/16384, 512/; s/1, K/1, 16384/' slices > long.j
 
 # What excludes slices is named.
 $ adlgen compile long.json --gpu h100 --set slices=4 --set split_k=2 --emit ptx --out out 2>&1 | grep 'error\|hint'
-<embedded>/templates/gemm.ir:43:7: error: parameter `slices` is 1 where `!batched && !grouped && !led && $split_k == 1 && $stream_k == 1 && $pingpong == 1` does not hold, not 4
+<embedded>/templates/gemm.ir:44:7: error: parameter `slices` is 1 where `!batched && !grouped && !led && $split_k == 1 && $stream_k == 1 && $pingpong == 1` does not hold, not 4
 hint: asked for: --set slices=4 --set split_k=2
 
 $ adlgen compile long.json --gpu h100 --set bm=64 --set bn=64 --set slices=3 --emit ptx --out out 2>&1 | grep 'error\|hint'
@@ -30,5 +30,5 @@ long.json:1:183: error: 3 slices of each tile of up to 512 rows are up to 192 bl
 hint: fewer slices, larger tiles, or fix the number of rows (--dim); asked for: --set bm=64 --set bn=64 --set slices=3
 
 $ sed 's/M, K/5, 64, 4096/; s/K, N/5, 4096, 64/; s/1, K/262144, 1, 4096/' slices > batches.json; adlgen compile batches.json --gpu h100 --set slices=4 --emit ptx --out out 2>&1 | grep 'error\|hint'
-<embedded>/templates/gemm.ir:43:7: error: parameter `slices` is 1 where `!batched && !grouped && !led && $split_k == 1 && $stream_k == 1 && $pingpong == 1` does not hold, not 4
+<embedded>/templates/gemm.ir:44:7: error: parameter `slices` is 1 where `!batched && !grouped && !led && $split_k == 1 && $stream_k == 1 && $pingpong == 1` does not hold, not 4
 hint: asked for: --set slices=4

@@ -7,7 +7,7 @@ error: --set twice=2: twice is from 0 to 1
 [exit 1]
 
 $ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --set split_k=2 --emit ptx --out out
-data/templates/gemm.ir:51:7: error: parameter `twice` is 0 where `$split_k == 1 && $slices == 1` does not hold, not 1
+data/templates/gemm.ir:53:7: error: parameter `twice` is 0 where `$split_k == 1 && $slices == 1` does not hold, not 1
   param twice: int = 0 in 0 .. 1 if $split_k == 1 && $slices == 1
         ^
 hint: asked for: --set twice=1 --set split_k=2
@@ -37,27 +37,27 @@ matmul_bf16_m4096n4096k4096_128x256x32_any
 
 # Words that no fact has, and what is tried outside of a domain.
 $ sed 's/n >= 4096/nn >= 4096/' data/templates/gemm.ir >wrong.ir; mkdir -p wrong/templates; mv wrong.ir wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
-wrong/templates/gemm.ir:80:54: error: `nn` is neither a fact that choosing knows nor a word of the lines above
+wrong/templates/gemm.ir:82:54: error: `nn` is neither a fact that choosing knows nor a word of the lines above
     twice in 0 .. 1 if $twice == 0 || $split_k == 1 && nn >= 4096
                                                        ^
 hint: did you mean `n`?
 [exit 1]
 
 $ sed -i 's/nn >= 4096/model.slices >= 4096/' wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
-wrong/templates/gemm.ir:80:54: error: `model.slices` is neither a fact that choosing knows nor a word of the lines above
+wrong/templates/gemm.ir:82:54: error: `model.slices` is neither a fact that choosing knows nor a word of the lines above
     twice in 0 .. 1 if $twice == 0 || $split_k == 1 && model.slices >= 4096
                                                        ^
 [exit 1]
 
 $ sed -i 's/model.slices >= 4096/n >= 4096/; s/twice in 0 .. 1/twice in 0 .. 2/' wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
-wrong/templates/gemm.ir:80:17: error: `twice` is from 0 to 1, not 2
+wrong/templates/gemm.ir:82:17: error: `twice` is from 0 to 1, not 2
     twice in 0 .. 2 if $twice == 0 || $split_k == 1 && n >= 4096
                   ^
 [exit 1]
 
 # What follows from a tile is asked behind the lines that give it.
 $ mkdir -p early/templates; sed '0,/^  if warpgroups$/s//  if warpgroups \&\& 512 % $bk == 0/' data/templates/gemm.ir >early/templates/gemm.ir; ADLGEN_DATA_DIR=early adlgen compile p.json --gpu h100 --no-tuned --emit ptx --out out
-early/templates/gemm.ir:63:26: error: `$bk` follows from parameters that are tried, and no line up to here gives `bm`
+early/templates/gemm.ir:65:26: error: `$bk` follows from parameters that are tried, and no line up to here gives `bm`
     if warpgroups && 512 % $bk == 0
                            ^
 [exit 1]
@@ -66,9 +66,9 @@ early/templates/gemm.ir:63:26: error: `$bk` follows from parameters that are tri
 $ for fact in 'n >= 4096' 'n < 4096' 'batchd'; do mkdir -p asks/templates; sed "s/^\\(param twice.*\\) if .*/\\1 if $fact \\&\\& \$slices == 1/; s/^  twice in 0.*//" data/templates/gemm.ir >asks/templates/gemm.ir; ADLGEN_DATA_DIR=asks adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out 2>&1 | grep -o '^matmul.*twice1\|.*error.*\|hint.*'; done
 matmul_bf16_m4096n4096k4096_128x256x64_twice1
 matmul_bf16_m4096n4096k4096_128x256x32_twice1
-asks/templates/gemm.ir:51:7: error: parameter `twice` is 0 where `n < 4096 && $slices == 1` does not hold, not 1
+asks/templates/gemm.ir:53:7: error: parameter `twice` is 0 where `n < 4096 && $slices == 1` does not hold, not 1
 hint: asked for: --set twice=1
-asks/templates/gemm.ir:51:35: error: `batchd` is no fact that choosing knows
+asks/templates/gemm.ir:53:35: error: `batchd` is no fact that choosing knows
 hint: did you mean `batched`?
 
 # What the blocks say is what is enumerated.
@@ -77,7 +77,7 @@ bn=16 bn=32 bn=48 bn=64 bn=80 bn=96
 
 # What choosing takes for a key is one in the template.
 $ sed -i "s/^key bm bn pingpong/key bk bm bn pingpong/" data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --emit ptx --out out
-data/templates/gemm.ir:31:7: error: `bk` follows from other parameters, but the template's key has it
+data/templates/gemm.ir:32:7: error: `bk` follows from other parameters, but the template's key has it
   param bk: int = 64 in 1 .. 65535
         ^
 hint: choosing has a table of axes for each family (of products generator/choose/gemm_axes.def): there it is one of the key, or not

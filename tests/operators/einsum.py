@@ -80,16 +80,35 @@ def check_launches(gpu, equation, *shapes):
         if done.returncode:
             sys.exit(f"{gpu} {equation}: exit {done.returncode}\n{done.stderr}")
         plan = json.loads(pathlib.Path(folder, gpu, "plan.json").read_text())
-    if len(plan["launches"]) != 1 or plan["workspace"]["bytes"]:
-        sys.exit(f"{gpu} {equation}: {len(plan['launches'])} launches, workspace {plan['workspace']}")
+    if len(plan["launches"]) != 1:
+        sys.exit(f"{gpu} {equation}: {len(plan['launches'])} launches")
 
 
+def line(gpu, kind, equation, *shapes, align=16):
+    """The same for larger ones, against the reference."""
+    names = [chr(ord("a") + i) for i in range(len(shapes))]
+    return {"label": equation, "gpu": gpu, "graph": {
+        "name": "einsum", "inputs": {n: {"type": kind, "shape": s, "align": align} for n, s in zip(names, shapes)},
+        "nodes": [{"op": "Einsum", "inputs": names, "outputs": ["y"], "attributes": {"equation": equation}}], "outputs": ["y"]}}
+
+
+LINES = []
+for device in ("h100", "a100"):
+    for batches, m, n, k in (0, 5, 7, 64), (1, 31, 33, 64), (3, 129, 65, 127), (5, 64, 40, 96), (2, 33, 129, 257), (2, 8, 8, 0):
+        LINES.append(line(device, "bf16", "bmk,bnk->mn", [batches, m, k], [batches, n, k]))
+        LINES.append(line(device, "f16", "bkm,bkn->mn", [batches, k, m], [batches, k, n], align=2))
+    LINES += [line(device, kind, "bmk,bkn->nm", [3, 40, 64], [3, 64, 24]) for kind in ("f32", "tf32")]
+    for rows in (1, 33, 129):
+        LINES.append(line(device, "bf16", "bhr,hdr->bhd", [rows, 3, 40], [3, 24, 40]))
+        LINES.append(line(device, "bf16", "bhd,hdr->bhr", [rows, 3, 24], [3, 24, 40]))
+runs.run_batch(sys.argv[1], LINES)
 for device in ("h100", "a100"):
     check_launches(device, "bhr,hdr->bhd", ["B", 4, 128], [4, 64, 128])
     check_launches(device, "bhd,hdr->bhr", ["B", 4, 64], [4, 64, 128])
-    for rows in (1, 33, 129):
-        check(device, "bf16", "bhr,hdr->bhd", ["B", 3, 40], [3, 24, 40], dims={"B": rows})
-        check(device, "bf16", "bhd,hdr->bhr", [rows, 3, 24], [3, 24, 40])
+    check_launches(device, "bmk,bnk->mn", ["B", 64, 128], ["B", 96, 128])
+    check(device, "bf16", "bmk,bnk->mn", ["B", 5, 64], ["B", 7, 64], dims={"B": 3})
+    check(device, "bf16", "bhr,hdr->bhd", ["B", 3, 40], [3, 24, 40], dims={"B": 2})
+    check(device, "bf16", "bhd,hdr->bhr", [5, 3, 24], [3, 24, 40])
     for kind in ("f32", "bf16"):
         check(device, kind, "ij,jk->ik", [5, 31], [31, 7])
         check(device, kind, "bhid,bhjd->bhij", [2, 3, 5, 8], [2, 3, 6, 8])

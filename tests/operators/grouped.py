@@ -256,7 +256,12 @@ def check_many_elements(gpu):
 
 # Faults of templates, and a graph that shows each: (file, text, what stands there instead, how often it does, graph).
 OWN = depths([129, 129, 320], 72, 40, 392, hole=((0, 129), (256, 256), (256, 320)), align=128)
+SUMMED = {"name": "summed", "inputs": {"a": {"type": "bf16", "shape": [3, 40, 96], "align": 16}, "b": {"type": "bf16", "shape": [3, 96, 24], "align": 16}},
+          "constants": {"axes": {"type": "s64", "shape": [1], "data": [0]}}, "outputs": ["y"], "nodes": [
+              {"op": "MatMul", "inputs": ["a", "b"], "outputs": ["p"]}, {"op": "ReduceSum", "inputs": ["p", "axes"], "outputs": ["y"], "attributes": {"keepdims": 0}}]}
 FAULTS = [
+    ("gemm.ir", "A[$summed == 1 ? %s : %g,", "A[$summed == 1 ? 0 : %g,", 1, SUMMED),
+    ("gemm.ir", ": max(1, G)) step 1", ": max(1, G - 1)) step 1", 1, SUMMED),
     ("gemm.ir", "select %own_a, %all_a, 0", "select %own_a, %all_a, %all_a", 1, OWN),
     ("gemm.ir", "select %own_b, %all_b, 0", "select %own_b, %all_b, %all_b", 1, OWN),
     ("gemm.ir", "%to step $tail", "%to - 1 step $tail", 1, OWN),

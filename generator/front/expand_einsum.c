@@ -337,8 +337,7 @@ static GraphTensor *operand(Expansion *at, const Product *p, Term *term, unsigne
   return expand_reshape(at, "operand", term->x, shape, p->n_batch + 2);
 }
 
-#define LEAST_DEPTH                                                                                          \
-  64 /* of what a product runs along in each batch: less would leave most of a tile's step empty */
+#define LEAST_DEPTH 64 /* of k in each batch: less would leave most of a tile's step empty */
 
 /* Do the term's two labels lie as one dimension, the first the outer one? */
 static bool lies_as_one(Expansion *at, const Term *term, const uint8_t *labels)
@@ -370,10 +369,11 @@ static bool sums_batches(Expansion *at, Product *p, const Term *a, const Term *b
   if (lies_as_one(at, a, p->along) && lies_as_one(at, b, p->along)) return false;
   bool first = lies_along(a, p->along[0]) || lies_along(b, p->along[0]),
        second = lies_along(a, p->along[1]) || lies_along(b, p->along[1]);
-  uint8_t outer = p->along[first && !second], inner = p->along[!(first && !second)];
-  p->along[0] = outer;
-  p->along[1] = inner;
-  return is_deep(a, inner);
+  unsigned inner = first && !second ? 0 : 1;
+  const uint8_t labels[] = {p->along[1 - inner], p->along[inner]};
+  if (!is_deep(a, labels[1])) return false;
+  memcpy(p->along, labels, sizeof labels);
+  return true;
 }
 
 /* The outer label along which products run becomes a batch. */

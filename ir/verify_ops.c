@@ -456,6 +456,8 @@ static void check_iota(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "type", "`iota` gives a tile of integers, or of f32");
   else if (dim < 0 || dim >= type->rank)
     fault(verifier, op, "dim", "dimension %" G_GINT64_FORMAT " of a tile of rank %u", dim, type->rank);
+  else if (ir_attribute(op, ATTR_SCOPE) && !type->layout)
+    fault(verifier, op, "scope", "what threads and registers count of it needs a layout");
 }
 
 /* ---- Variables ---- */

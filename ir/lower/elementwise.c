@@ -305,6 +305,21 @@ static void compare_with_constant(Lower *lower, const IrOp *op, NumberType sourc
   x[1] = lower_int(lower, place.constant);
 }
 
+#define NEIGHBOURS                                                                                           \
+  4 /* registers of a thread in a block of 8 x 8 of each of two rows, whose columns may have a number in common */
+
+/* A register of those in front that is computed of the same; r: none. */
+static unsigned computed_alike(IrExpr **const *operands, unsigned n, unsigned r)
+{
+  for (unsigned other = r; other-- > 0 && r - other <= NEIGHBOURS;) {
+    bool same = true;
+    for (unsigned i = 0; i < n && same; i++)
+      same = operands[i][other] == operands[i][r];
+    if (same) return other;
+  }
+  return r;
+}
+
 void lower_elementwise(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
@@ -334,6 +349,8 @@ void lower_elementwise(Lower *lower, IrOp *op)
       tile->reg[r] = lower_int(lower, truth);
     else if (r && lower_same_truth(lower, op, tile->layout, r, r - 1))
       tile->reg[r] = tile->reg[r - 1];
+    else if (computed_alike(operands, op->n_operands, r) < r)
+      tile->reg[r] = tile->reg[computed_alike(operands, op->n_operands, r)];
     else
       tile->reg[r] = compute(lower, op, tile->element, source, x);
   }
@@ -630,10 +647,15 @@ void lower_iota(Lower *lower, IrOp *op)
   LowerMap map = lower_map_of(tile->layout);
   IrExpr *thread = lower_map_coordinate(lower, &map, dim);
   const unsigned *at = lower_registers(lower, tile->layout);
-  bool floats = tile->element == NUMBER_F32;
+  bool floats = tile->element == NUMBER_F32, own = ir_attribute_is(op, ATTR_SCOPE, "thread"),
+       rest = ir_attribute_is(op, ATTR_SCOPE, "register");
   if (floats) thread = lower_as(lower, (LowerScalar){thread, NUMBER_S32}, NUMBER_F32); /* once a thread */
   for (unsigned r = 0; r < tile->n; r++) {
-    unsigned more = at[(size_t)r * LAYOUT_MAX_DIMS + dim];
+    unsigned more = own ? 0 : at[(size_t)r * LAYOUT_MAX_DIMS + dim];
+    if (floats && rest) {
+      tile->reg[r] = ir_float(lower->module, more);
+      continue;
+    }
     if (floats) {
       tile->reg[r] = more ? lower_value(lower, OP_ADD, ir_scalar(NUMBER_F32), "count", 2, thread,
                                         ir_float(lower->module, more))

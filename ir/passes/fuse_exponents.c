@@ -39,7 +39,7 @@ static bool is_row_difference(const IrOp *op)
          ir_tile_elements(row) < ir_tile_elements(from);
 }
 
-static void fuse(IrModule *module, IrRegion *scope, IrOp *difference)
+static void fuse(IrModule *module, IrRegion *scope, IrOp *difference, bool apart)
 {
   IrOp *scaled = is_row_difference(difference) ? only_user(scope, difference->results[0]) : NULL;
   if (!scaled || scaled->code != OP_MUL || scaled->parent != difference->parent) return;
@@ -47,11 +47,13 @@ static void fuse(IrModule *module, IrRegion *scope, IrOp *difference)
   const IrExpr *factor = scaled->operands[constant];
   const IrOp *power = is_small(factor) ? only_user(scope, scaled->results[0]) : NULL;
   if (!power || power->code != OP_EXP2) return;
-  LiftedScores scores = ir_lift_scores(scope, difference);
+  LiftedScores scores = ir_lift_scores(scope, difference, apart);
   IrBuilder builder = ir_builder_before(scaled);
   builder.mark = scaled->mark;
   IrExpr *row = difference->operands[1];
   if (scores.more) row = ir_emit_value(&builder, OP_SUB, row->value->type, "above", 2, row, scores.more);
+  if (scores.beside)
+    row = ir_emit_value(&builder, OP_SUB, scores.core->value->type, "above", 2, row, scores.beside);
   IrExpr *base =
       ir_emit_value(&builder, OP_MUL, row->value->type, "base", 2, row, ir_float(module, -factor->number));
   IrExpr *fused = ir_emit_value(&builder, OP_FMA, scaled->results[0]->type, scaled->results[0]->name, 3,
@@ -66,9 +68,15 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_SUB) g_ptr_array_add(data, op);
 }
 
+typedef struct {
+  bool any, asynchronous;
+} Products;
+
 static void find_product(IrOp *op, void *data)
 {
-  *(bool *)data |= op->code == OP_MMA;
+  Products *found = data;
+  found->any |= op->code == OP_MMA;
+  found->asynchronous |= op->code == OP_MMA && ir_is_asynchronous_product(op);
 }
 
 bool pass_fuse_exponents(IrModule *module, const IrPassContext *context, GError **error)
@@ -76,13 +84,13 @@ bool pass_fuse_exponents(IrModule *module, const IrPassContext *context, GError 
   (void)context, (void)error;
   IrFunction *kernel = ir_kernel(module);
   for (IrOp *role = kernel ? kernel->body->first : NULL; role; role = role->next) {
-    bool multiplies = false;
-    if (role->code == OP_ROLE) ir_region_visit(role->regions[0], find_product, &multiplies);
-    if (!multiplies) continue;
+    Products products = {0};
+    if (role->code == OP_ROLE) ir_region_visit(role->regions[0], find_product, &products);
+    if (!products.any) continue;
     g_autoptr(GPtrArray) differences = g_ptr_array_new();
     ir_region_visit(role->regions[0], collect, differences);
     for (unsigned i = 0; i < differences->len; i++)
-      fuse(module, role->regions[0], differences->pdata[i]);
+      fuse(module, role->regions[0], differences->pdata[i], products.asynchronous);
   }
   return true;
 }

@@ -11,11 +11,13 @@
 /* (columns + row) by: a sum of a number a column and a number a row, times a number. */
 typedef struct {
   IrExpr *columns, *row, *by; /* by: NULL: 1 */
+  IrExpr *thread;             /* of columns what a thread's have in common, if that is kept beside */
   bool minus;                 /* columns are subtracted */
 } Lean;
 
 typedef struct {
   IrRegion *scope, *region; /* of the role; of the softmax */
+  bool apart;               /* what a thread's columns have in common is kept beside */
   IrModule *module;
 } Lift;
 
@@ -79,7 +81,29 @@ static bool is_normal(double number)
   return fabs(number) >= FLT_MIN && fabs(number) <= FLT_MAX;
 }
 
-/* x / a is x (1 / a), x a b is x (a b), up to what products are computed of. */
+/* x a b is x (a b), where a is a constant and b one, or a tile of one number. */
+static void join_factors(const Lift *lift, IrOp *op)
+{
+  unsigned by = is_single(op->operands[0]) ? 0 : 1;
+  IrExpr *factor = op->operands[by];
+  IrOp *inner = source_of(lift, op->operands[1 - by]);
+  if (!inner || inner->code != OP_MUL || inner->operands[1]->kind != EXPR_FLOAT) return;
+  double number = inner->operands[1]->number;
+  if (is_single(factor)) {
+    IrBuilder builder = in_front_of(op);
+    factor = ir_emit_value(&builder, OP_MUL, factor->value->type, "factor", 2, factor, inner->operands[1]);
+  } else {
+    bool known = factor->kind == EXPR_FLOAT;
+    double both = known ? (float)(number * factor->number) : 0;
+    if (!is_normal(both)) return;
+    factor = ir_float(lift->module, both);
+  }
+  op->operands[by] = factor;
+  op->operands[1 - by] = inner->operands[0];
+  ir_op_remove(inner);
+}
+
+/* x / a is x (1 / a), and factors are joined, up to what products are computed of. */
 static void fold_factors(const Lift *lift, IrExpr *expr)
 {
   if (!is_tile(expr) || expr->value->variable || !expr->value->def) return;
@@ -100,13 +124,7 @@ static void fold_factors(const Lift *lift, IrExpr *expr)
     ir_op_remove(op);
     op = by->value->def;
   }
-  const IrOp *inner = known && op->code == OP_MUL ? source_of(lift, op->operands[0]) : NULL;
-  if (!inner || inner->code != OP_MUL || inner->operands[1]->kind != EXPR_FLOAT) return;
-  double both = (float)(number * inner->operands[1]->number);
-  if (!is_normal(both)) return;
-  op->operands[0] = inner->operands[0];
-  op->operands[1] = ir_float(lift->module, both);
-  ir_op_remove((IrOp *)inner);
+  if (op->code == OP_MUL) join_factors(lift, op);
 }
 
 /* ---- slopes ---- */
@@ -164,15 +182,23 @@ static bool find_lean(const Lift *lift, const IrExpr *expr, Lean *lean)
   return true;
 }
 
+static IrExpr *count_columns(const Lift *lift, IrBuilder *builder, const IrType *type, const char *scope)
+{
+  IrOp *iota = ir_emit(builder, OP_IOTA, 0);
+  ir_attribute_set(iota, ATTR_DIM, ir_int(lift->module, 1));
+  if (scope) ir_attribute_set(iota, ATTR_SCOPE, ir_name(lift->module, scope));
+  return ir_value(lift->module, ir_result(iota, "column", *type));
+}
+
 /* Columns count from 0, in floats: where they begin goes to the rows. */
 static void count_from_zero(const Lift *lift, Lean *lean, IrOp *before)
 {
   IrExpr *first;
   if (!find_count(lift, lean->columns, &first)) return;
   IrBuilder builder = in_front_of(before);
-  IrOp *iota = ir_emit(&builder, OP_IOTA, 0);
-  ir_attribute_set(iota, ATTR_DIM, ir_int(lift->module, 1));
-  lean->columns = ir_value(lift->module, ir_result(iota, "column", lean->columns->value->type));
+  const IrType *counts = &lean->columns->value->type;
+  if (lift->apart) lean->thread = count_columns(lift, &builder, counts, "thread");
+  lean->columns = count_columns(lift, &builder, counts, lift->apart ? "register" : NULL);
   if (!first) return;
   IrType type = lean->row->value->type, whole = type;
   whole.element = NUMBER_S32;
@@ -203,7 +229,13 @@ static void add_lean(const Lift *lift, LiftedScores *scores, Lean *lean, IrOp *s
   IrExpr *row = lean->row, *by = lean->by;
   if (by) row = ir_emit_value(&builder, OP_MUL, row->value->type, "more", 2, row, by);
   add_more(scores, &builder, row);
-  double factor = (lean->minus ? -1 : 1) / scores->times;
+  double sign = lean->minus ? -1 : 1, factor = sign / scores->times;
+  if (lean->thread) {
+    IrExpr *slope = by ? by : ir_float(lift->module, sign);
+    if (by && sign < 0) slope = ir_emit_value(&builder, OP_NEG, by->value->type, "slope", 1, by);
+    scores->beside =
+        ir_emit_value(&builder, OP_MUL, lean->thread->value->type, "beside", 2, lean->thread, slope);
+  }
   if (!by)
     by = ir_float(lift->module, factor);
   else if (factor != 1)
@@ -218,7 +250,7 @@ static LiftedScores lift_out(const Lift *lift, IrExpr *expr, IrOp *op);
 
 static LiftedScores as_they_are(IrExpr *expr)
 {
-  return (LiftedScores){expr, 1, NULL};
+  return (LiftedScores){expr, 1, NULL, NULL};
 }
 
 static LiftedScores lift_operand(const Lift *lift, IrExpr *expr)
@@ -235,6 +267,7 @@ static LiftedScores lift_sum(const Lift *lift, IrExpr *expr, IrOp *op)
     bool row = is_row_value(other), leans = !row && find_lean(lift, other, &lean);
     if (!row && !leans) continue;
     LiftedScores scores = lift_operand(lift, op->operands[1 - i]);
+    if (leans && scores.beside) return as_they_are(expr);
     IrBuilder builder = in_front_of(op);
     if (row)
       add_more(&scores, &builder, other);
@@ -254,6 +287,9 @@ static LiftedScores lift_product(const Lift *lift, IrExpr *expr, IrOp *op)
   if (scores.more)
     scores.more = ir_emit_value(&builder, OP_MUL, scores.more->value->type, "more", 2, scores.more,
                                 ir_float(lift->module, factor->number));
+  if (scores.beside)
+    scores.beside = ir_emit_value(&builder, OP_MUL, scores.beside->value->type, "beside", 2, scores.beside,
+                                  ir_float(lift->module, factor->number));
   scores.times *= factor->number;
   return scores;
 }
@@ -289,25 +325,28 @@ static IrOp *find_maximum(const Lift *lift, const IrOp *difference, const IrExpr
   return NULL;
 }
 
-/* What the maximum of scores is, of that of their cores. */
+/* What the maximum of scores is, of that of their cores and what is beside. */
 static void put_back(const Lift *lift, IrOp *maximum, const LiftedScores *scores)
 {
   const IrValue *high = maximum->results[0];
-  IrExpr *of_core = ir_value(lift->module, (IrValue *)high), *whole = of_core;
-  IrBuilder builder = ir_builder_after(maximum);
+  IrExpr *of_core = ir_value(lift->module, (IrValue *)high), *whole = of_core, *core = scores->core;
+  IrExpr *times = scores->times != 1 ? ir_float(lift->module, scores->times) : NULL;
+  IrBuilder builder = ir_builder_after(maximum), before = in_front_of(maximum);
   builder.mark = maximum->mark;
-  if (scores->times != 1 && scores->more) {
-    IrExpr *times = ir_float(lift->module, scores->times);
-    whole = ir_emit_value(&builder, OP_FMA, high->type, high->name, 3, whole, times, scores->more);
-  } else if (scores->more) {
-    whole = ir_emit_value(&builder, OP_ADD, high->type, high->name, 2, whole, scores->more);
-  } else {
-    whole = ir_emit_value(&builder, OP_MUL, high->type, high->name, 2, whole,
-                          ir_float(lift->module, scores->times));
+  if (scores->beside) {
+    core = times ? ir_emit_value(&before, OP_FMA, core->value->type, "score", 3, core, times, scores->beside)
+                 : ir_emit_value(&before, OP_ADD, core->value->type, "score", 2, core, scores->beside);
+    times = NULL;
   }
+  if (times && scores->more)
+    whole = ir_emit_value(&builder, OP_FMA, high->type, high->name, 3, whole, times, scores->more);
+  else if (scores->more)
+    whole = ir_emit_value(&builder, OP_ADD, high->type, high->name, 2, whole, scores->more);
+  else if (times)
+    whole = ir_emit_value(&builder, OP_MUL, high->type, high->name, 2, whole, times);
   ir_replace_uses(lift->scope, high, whole);
-  whole->value->def->operands[0] = of_core;
-  maximum->operands[0] = scores->core;
+  if (whole != of_core) whole->value->def->operands[0] = of_core;
+  maximum->operands[0] = core;
 }
 
 static void remove_unread(const Lift *lift, IrExpr *expr)
@@ -325,10 +364,10 @@ static void remove_unread(const Lift *lift, IrExpr *expr)
     remove_unread(lift, operands[i]);
 }
 
-LiftedScores ir_lift_scores(IrRegion *scope, IrOp *difference)
+LiftedScores ir_lift_scores(IrRegion *scope, IrOp *difference, bool apart)
 {
   IrExpr *scores = difference->operands[0];
-  const Lift lift = {scope, difference->parent, scope->function->module};
+  const Lift lift = {scope, difference->parent, apart, scope->function->module};
   IrOp *maximum = find_maximum(&lift, difference, scores), *op = maximum ? scores->value->def : NULL;
   if (!op || op->parent != difference->parent || !ir_op_is_elementwise(op->code) ||
       scores->value->type.rank != 2)

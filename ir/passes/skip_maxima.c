@@ -7,17 +7,21 @@
  * breaks nothing: (maxima may follow so far below the highest score that its weight is more than 1, as operands of 8 bits want it) no weight exceeds a sum that it is part of, so without the `if` no maximum would have followed. In it maxima follow whatever
  *        rise there is, or the same sums would exceed the factor again; sums and products are relative to them, so results are the same but for rounding
  *
- * Scores stay in registers until the sums are there; so they have to be products as they are. What is saved is a comparison an element, the exchange between lanes, and that
- * exponentials wait for both. Where threads wait for products and the scores' operands still lie in their slots, the `if` multiplies once more,
+ * Scores stay in registers until the sums are there; so they have to be products, or computed of products and of numbers of rows, columns and places by arithmetic: what loads a number for each
+ * score, or masks it, wants registers too. What computes them is kept in front of the wait for the other product, which the assembler would do first (`fence order`). What is saved is a
+ * comparison an element, the exchange between lanes, and that exponentials wait for both. Where threads wait for products and the scores' operands still lie in their slots, the `if` multiplies once more,
  * so that weights may have the registers of their scores: they are what limits a warp's rows and keys. */
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include <math.h>
 
 typedef struct {
-  IrRegion *scope;          /* the role's body */
-  IrOp *high;               /* the rows' maxima of scores */
-  IrOp *top;                /* what all scores of a row have in common put back; or the same */
+  IrRegion *scope; /* the role's body */
+  IrOp *high;      /* the rows' maxima of scores */
+  IrOp *top;       /* what all scores of a row have in common put back; or the same */
+  IrOp *
+      score; /* scores of what exponents are of and what a thread's columns have in common, or NULL: they are it */
+  const IrValue *core;      /* what exponents are of */
   IrOp *rise, *climb, *far; /* how far they lie above those so far, in powers of two; whether too far */
   IrOp *
       start; /* of maxima that follow: so far below the highest score, which then has a larger weight; NULL: they are it */
@@ -143,13 +147,31 @@ static double find_top(Softmax *softmax)
   return scaled ? user->operands[1]->number : 1;
 }
 
+/* score = core + beside, or core times + beside, for the maximum alone. */
+static void find_core(Softmax *softmax, double *times)
+{
+  IrOp *def = softmax->high->operands[0]->value->def;
+  softmax->core = softmax->high->operands[0]->value;
+  softmax->score = NULL;
+  bool sum = def && (def->code == OP_ADD || def->code == OP_FMA) && def->operands[0]->kind == EXPR_VALUE &&
+             def->operands[0]->value->type.kind == TYPE_TILE &&
+             ir_region_count_uses(softmax->scope, softmax->core, NULL) == 1;
+  if (!sum || (def->code == OP_FMA && def->operands[1]->kind != EXPR_FLOAT)) return;
+  softmax->core = def->operands[0]->value;
+  softmax->score = def;
+  if (def->code == OP_FMA) *times *= def->operands[1]->number;
+}
+
 /* weights = exp2(scores c - pick c); shrink = exp2((peak - pick) c); sum <- sum shrink + part */
 static bool match_weights(Softmax *softmax, double times)
 {
   const IrOp *pick = softmax->pick;
   IrOp *base = find_user(pick, OP_MUL), *fell = softmax->fell = find_user(pick, OP_SUB);
-  if (!base && fell && is_value(fell->operands[0], pick->results[0])) { /* (pick - more) c */
-    base = only_user(softmax, fell, OP_MUL);
+  if (!base && fell && is_value(fell->operands[0], pick->results[0])) { /* (pick - more - beside) c */
+    const IrOp *above = fell, *next;
+    while ((next = only_user(softmax, above, OP_SUB)) != NULL)
+      above = next;
+    base = only_user(softmax, above, OP_MUL);
     fell = softmax->fell = find_user_behind(fell, pick, OP_SUB);
   }
   if (!base || !fell || ir_region_count_uses(softmax->scope, pick->results[0], NULL) != 3 ||
@@ -164,9 +186,8 @@ static bool match_weights(Softmax *softmax, double times)
   softmax->set = only_user(softmax, total, OP_SET);
   return factor > 0 && is_factor(base->operands[1], -factor) &&
          is_factor(above->operands[1], factor * times) && is_factor(softmax->fall->operands[1], factor) &&
-         is_value(above->operands[0], softmax->high->operands[0]->value) &&
-         is_value(fell->operands[0], softmax->peak) && softmax->set &&
-         is_value(total->operands[1], softmax->shrink->results[0]) &&
+         is_value(above->operands[0], softmax->core) && is_value(fell->operands[0], softmax->peak) &&
+         softmax->set && is_value(total->operands[1], softmax->shrink->results[0]) &&
          total->operands[2]->kind == EXPR_VALUE &&
          is_value(softmax->set->operands[0], total->operands[0]->value);
 }
@@ -189,6 +210,7 @@ static bool takes_weights(const Softmax *softmax, const IrOp *op)
 /* All that depends on the maxima computes or sets variables, and only rescalings and the rows' sum read `shrink`; a product may follow. */
 static bool find_slice(Softmax *softmax)
 {
+  if (softmax->score) g_ptr_array_add(softmax->slice, softmax->score);
   g_ptr_array_add(softmax->slice, softmax->high);
   for (IrOp *op = softmax->high->next; op; op = op->next) {
     bool depends = false;
@@ -221,38 +243,63 @@ static bool is_product(const Softmax *softmax, const IrValue *value)
   return multiplied;
 }
 
-/* Products as they are, or a copy. What computes scores of them, a slope say, is done with the maxima while the other product is on its
- * way; without maxima the assembler waits for that first, which takes longer (measured). */
-static bool are_products(const Softmax *softmax, const IrExpr *scores)
+/* By adding and multiplying alone: masks' predicates want the registers that scores keep, and what special functions compute is done with the
+ * maxima while the other product is on its way (softcaps took 1.03 of the time without). */
+static bool is_arithmetic(IrOpcode code)
 {
-  const IrValue *value = scores->kind == EXPR_VALUE ? scores->value : NULL;
-  const IrOp *def = value ? value->def : NULL;
-  if (!def || def->code != OP_VAR || !def->n_operands) return value && is_product(softmax, value);
-  for (const IrOp *op = softmax->high; op; op = op->next)
-    if (ir_op_effects(op->code) & EFFECT_UPDATE && is_value(op->operands[0], value)) return false;
-  return def->operands[0]->kind == EXPR_VALUE && is_product(softmax, def->operands[0]->value);
+  return code == OP_ADD || code == OP_SUB || code == OP_MUL || code == OP_FMA || code == OP_NEG ||
+         code == OP_CAST;
+}
+
+/* Are they products, or computed of such without a number for each that is loaded? *product: of products, not of places alone. */
+static bool is_computed(const Softmax *softmax, const IrExpr *expr, int64_t elements, bool *product)
+{
+  const IrValue *value = expr->kind == EXPR_VALUE ? expr->value : NULL;
+  if (!value || value->type.kind != TYPE_TILE || ir_tile_elements(&value->type) < elements) return true;
+  if (value->variable && is_product(softmax, value)) return *product = true;
+  const IrOp *def = value->def;
+  bool copied = def && def->code == OP_VAR && def->n_operands;
+  for (const IrOp *op = softmax->high; op && copied; op = op->next)
+    copied = !(ir_op_effects(op->code) & EFFECT_UPDATE && is_value(op->operands[0], value));
+  if (!copied &&
+      (!def || value->variable || def->parent != softmax->high->parent || !is_arithmetic(def->code)))
+    return false;
+  for (unsigned i = 0; i < def->n_operands; i++)
+    if (!is_computed(softmax, def->operands[i], elements, product)) return false;
+  return true;
+}
+
+static bool is_of_products(const Softmax *softmax, const IrExpr *scores)
+{
+  bool product = false;
+  return scores->kind == EXPR_VALUE && scores->value->type.kind == TYPE_TILE &&
+         is_computed(softmax, scores, ir_tile_elements(&scores->value->type), &product) && product;
 }
 
 static bool match(Softmax *softmax)
 {
   const IrOp *high = softmax->high;
   if (!high->parent->owner || high->parent->owner->code != OP_FOR || high->n_operands != 1 ||
-      !ir_attribute_is(high, ATTR_WITH, "max") || !are_products(softmax, high->operands[0]))
+      !ir_attribute_is(high, ATTR_WITH, "max") || !is_of_products(softmax, high->operands[0]))
     return false;
   double times = find_top(softmax);
+  find_core(softmax, &times);
   if (!(times > 0) || !match_maxima(softmax) || !match_weights(softmax, times)) return false;
   /* A sum of so many weights as large as they begin would exceed the factor. */
   int64_t together = ir_tile_elements(&high->operands[0]->value->type) /
                      ir_tile_elements(&softmax->total->operands[2]->value->type);
-  return softmax->factor > softmax->lift * (double)together && find_slice(softmax);
+  return softmax->factor > softmax->lift * (double)together && find_slice(softmax) &&
+         (!softmax->product ||
+          softmax->core->def->code ==
+              OP_VAR); /* computed scores were timed beside asynchronous products alone */
 }
 
 /* Does it only say what maxima have become, or rescale what they were subtracted from? Where none has risen there is nothing to do. */
 static bool is_of_risen(const Softmax *softmax, const IrOp *op)
 {
-  const IrOp *of[] = {softmax->high,   softmax->top,   softmax->rise, softmax->climb, softmax->far,
-                      softmax->start,  softmax->pick,  softmax->keep, softmax->fell,  softmax->fall,
-                      softmax->shrink, softmax->total, softmax->set};
+  const IrOp *of[] = {softmax->score, softmax->high,   softmax->top,   softmax->rise, softmax->climb,
+                      softmax->far,   softmax->start,  softmax->pick,  softmax->keep, softmax->fell,
+                      softmax->fall,  softmax->shrink, softmax->total, softmax->set};
   for (unsigned i = 0; i < G_N_ELEMENTS(of); i++)
     if (op == of[i]) return true;
   const IrExpr *last = op->n_operands ? op->operands[op->n_operands - 1] : NULL;
@@ -263,9 +310,12 @@ static bool is_of_risen(const Softmax *softmax, const IrOp *op)
 /* Where threads wait for products and nothing has been said of slots since, the scores' operands still lie there. */
 static bool may_multiply_again(const Softmax *softmax)
 {
-  const IrOp *scores = softmax->high->operands[0]->value->def, *product = scores->operands[0]->value->def;
+  const IrOp *scores = softmax->high->operands[0]->value->def;
+  if (!softmax->product || scores->code != OP_VAR || !scores->n_operands)
+    return false; /* a copy of the product */
+  const IrOp *product = scores->operands[0]->value->def;
   const IrOp *end = softmax->slice->pdata[softmax->slice->len - 1];
-  if (!softmax->product || product->code != OP_VAR || product->parent != scores->parent) return false;
+  if (product->code != OP_VAR || product->parent != scores->parent) return false;
   for (const IrOp *op = product; op != end; op = op->next)
     if (!op || op->n_regions || ir_op_effects(op->code) & ~EFFECT_UPDATE) return false;
   return true;
@@ -317,9 +367,20 @@ static IrValue *variable(IrBuilder *builder, const char *name, IrExpr *first)
   return value;
 }
 
+/* What computes scores of products is done while the other product is on its way: the assembler would wait for that first. */
+static void order_scores(const Softmax *softmax)
+{
+  const IrOp *def = softmax->core->def;
+  if (!def || !ir_op_is_elementwise(def->code)) return;
+  IrBuilder builder = ir_builder_before(softmax->score ? softmax->score : softmax->high);
+  builder.mark = softmax->high->mark;
+  ir_emit(&builder, OP_FENCE, 1, ir_name(builder.module, "order"));
+}
+
 static void guard(Softmax *softmax)
 {
   IrModule *module = softmax->scope->function->module;
+  order_scores(softmax);
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   g_hash_table_insert(map, softmax->pick->results[0], ir_value(module, (IrValue *)softmax->peak));
   IrExpr *carried = softmax->total->operands[0], *any = NULL, *part = NULL;

@@ -613,8 +613,8 @@ static void check_shown(Attention *at)
                             "there is no mode %" G_GINT64_FORMAT, mode);
 }
 
-/* [batch, heads, rows], of groups if there are some. */
-static GraphTensor *log_sums(Attention *at)
+/* [batch, heads, rows], of groups if there are some; kept: a last dimension of 1 behind. */
+static GraphTensor *log_sums(Attention *at, int64_t kept)
 {
   int64_t last = -1;
   GraphTensor *sums =
@@ -622,21 +622,17 @@ static GraphTensor *log_sums(Attention *at)
                                        "log_sum_exp",
                                        2,
                                        {at->precise, expand_integers(at->x, "keys", &last, 1)},
-                                       .attributes = {{"keepdims", 0}}});
+                                       .attributes = {{"keepdims", kept}}});
   return expand_cast(at->x, "sums", sums, NUMBER_F32);
 }
 
-/* The result beside a sink, which the sums then have too. */
-static GraphTensor *sunk(Attention *at, GraphTensor *y)
+/* The result beside a sink, which the sums then have too. All of it lies over rows, so that the attention's kernel may compute it. */
+static GraphTensor *sunk(Attention *at, GraphTensor *y, GraphTensor *sink)
 {
-  int64_t last = -1;
-  if (!expand_input(at->x, SINK) || expand_failed(at->x)) return y;
-  at->sums = log_sums(at);
-  GraphTensor *sink = of_heads(at, SINK, "sink", 1),
-              *above = expand(at->x, ONNX_Sub, "above", at->sums, sink);
-  GraphTensor *share =
-      expand(at->x, ONNX_Unsqueeze, "share", expand(at->x, ONNX_Sigmoid, "share", above, NULL),
-             expand_integers(at->x, "last", &last, 1));
+  if (!sink || expand_failed(at->x)) return y;
+  at->sums = log_sums(at, 1);
+  GraphTensor *above = expand(at->x, ONNX_Sub, "above", at->sums, sink),
+              *share = expand(at->x, ONNX_Sigmoid, "share", above, NULL);
   at->sums = expand(at->x, ONNX_Add, "sums", expand(at->x, ONNX_Softplus, "more", above, NULL), sink);
   if (expand_failed(at->x)) return NULL;
   GraphTensor *wide = expand(at->x, ONNX_Mul, "shared", expand_cast(at->x, "wide", y, NUMBER_F32), share);
@@ -661,6 +657,7 @@ void expand_attention(Expansion *x)
   scores = show(at, SHOW_CAPPED, capped(at, scores));
   scores = show(at, SHOW_BIASED, banded(at, branched(at, masked(at, leant(at, scores)))));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
+  GraphTensor *sink = expand_input(x, SINK) && !expand_failed(x) ? of_heads(at, SINK, "sink", 2) : NULL;
   const GraphAttribute *sums = graph_attribute_find(at->node, "accumulate");
   bool says = sums && strcmp(sums->text, "default") != 0;
   GraphTensor *y = expand_node(
@@ -669,10 +666,10 @@ void expand_attention(Expansion *x)
                        2,
                        {scores, expand_scores_shared(&at->scores, "v", v)},
                        .attributes = {{says ? "accumulate" : NULL, .text = says ? sums->text : NULL}}});
-  y = scaled(at, "scaled", sunk(at, y), V_SCALE, V_SCALE);
+  y = scaled(at, "scaled", sunk(at, y, sink), V_SCALE, V_SCALE);
   y = result(at, expand_cast(x, "y", y, at->type));
-  if (expand_wants(x, SUMS) && !at->sums) at->sums = log_sums(at);
-  if (expand_wants(x, SUMS) && at->scores.grouped)
+  if (expand_wants(x, SUMS) && !at->sums) at->sums = log_sums(at, 0);
+  if (expand_wants(x, SUMS) && (at->scores.grouped || sink))
     at->sums = expand_reshape(x, "sums", at->sums,
                               (const Symbolic *[]){at->scores.batch, at->scores.q_heads, at->scores.rows}, 3);
   if (expand_wants(x, SUMS)) expand_give(x, SUMS, at->sums);

@@ -437,6 +437,63 @@ static bool take_rows(AttentionPattern *at, Group **group, ProgramVerdict *verdi
   return verdict->taken;
 }
 
+/* In front of what anybody else reads of the pattern: nothing there depends on it. */
+static bool is_in_front(const AttentionPattern *at, const GraphNode *node)
+{
+  for (unsigned i = 0; i < at->fuser->live->len; i++) {
+    const GraphNode *live = at->fuser->live->pdata[i];
+    if (live == node) return true;
+    if (live == at->second || live == at->sum) return false;
+  }
+  return false;
+}
+
+/* Is the node computed, elementwise, from what follows from the log-sum-exp, beside the result and what is known in front of the products? */
+static bool follows_sum(const AttentionPattern *at, const GraphNode *node, GHashTable *follows)
+{
+  bool alike = node->n_outputs == 1 && node->outputs[0]->rank == at->second->outputs[0]->rank, found = false;
+  if (node->op->class_ != OPERATOR_ELEMENTWISE || !alike) return false;
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    found |= node->inputs[i] && g_hash_table_contains(follows, at->producers[node->inputs[i]->index]);
+  for (unsigned i = 0; found && i < node->n_inputs; i++) {
+    const GraphTensor *tensor = node->inputs[i];
+    GraphNode *producer = tensor ? at->producers[tensor->index] : NULL;
+    bool inside = producer && (producer == at->second || g_hash_table_contains(follows, producer));
+    if (inside ? tensor != producer->outputs[0] : producer && !is_in_front(at, producer))
+      return false; /* a view, or what may depend on it */
+  }
+  return found;
+}
+
+/* What shares the result with a sink, and the sums that have it: the kernel has both in registers. */
+static void take_shares(AttentionPattern *at, Group **group)
+{
+  g_autoptr(GHashTable) follows = g_hash_table_new(NULL, NULL);
+  g_autoptr(GPtrArray) taken = g_ptr_array_new();
+  unsigned rank = at->second->outputs[0]->rank;
+  if (!at->sum || at->sum->outputs[0]->rank != rank) return; /* no column beside the result */
+  g_hash_table_add(follows, at->sum);
+  for (unsigned i = 0; i < at->fuser->live->len; i++) {
+    GraphNode *node = at->fuser->live->pdata[i];
+    if (g_hash_table_contains(at->inside, node) || !follows_sum(at, node, follows)) continue;
+    g_hash_table_add(follows, node);
+    g_ptr_array_add(taken, node);
+  }
+  if (!taken->len) return;
+  for (unsigned i = 0; i < taken->len; i++)
+    g_hash_table_add(at->inside, taken->pdata[i]);
+  const GraphTensor *last = ((GraphNode *)taken->pdata[taken->len - 1])->outputs[0];
+  Group *with = group_of(at);
+  ProgramVerdict verdict = fuser_judge(at->fuser, with, last, false);
+  g_ptr_array_unref(verdict.taken ? (*group)->nodes : with->nodes);
+  if (verdict.taken) *group = with;
+  for (unsigned i = 0; !verdict.taken && i < taken->len; i++)
+    g_hash_table_remove(at->inside, taken->pdata[i]);
+  fuser_note(at->fuser, "`%s`, which follows from the sums of `%s`, is computed %s%s", last->name,
+             at->second->outputs[0]->name,
+             verdict.taken ? "beside it" : "apart: ", verdict.taken ? "" : verdict.why);
+}
+
 static void fuse(AttentionPattern *at)
 {
   Fuser *fuser = at->fuser;
@@ -457,6 +514,7 @@ static void fuse(AttentionPattern *at)
     g_ptr_array_unref(group->nodes);
     return;
   }
+  take_shares(at, &group);
   if (paged) fuser_note(fuser, "pages of keys and values are read where they lie");
   if (at->narrow)
     fuser_note(fuser, "queries, keys, weights and values are multiplied in 8 bits");

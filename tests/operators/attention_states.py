@@ -3,9 +3,12 @@
 
 A prefix of keys that sequences share and their own keys, attended apart and merged by MergeStates, have to be attention over all keys; rows
 that see nothing of one part, or of both, too. A sink is a score without a value: of each head, or of all (smooth_softmax)."""
+import json
 import math
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 import runs
 
@@ -87,6 +90,23 @@ def check_nothing(gpu):
         sys.exit(f"states that saw nothing: {outputs}")
 
 
+def check_launches(gpu, rows, keys, size, lengths=None, **attributes):
+    """A sink is a part of the attention's kernel: where rows are few and keys are divided among blocks, where they are many, and where nothing is seen."""
+    inputs = {"q": tensor("bf16", 2, 8, rows, size), "k": tensor("bf16", 2, 2, keys, size), "v": tensor("bf16", 2, 2, keys, size), "sink": tensor("f32", 8)}
+    graph = {"name": "sink", "opset": 25, "inputs": inputs, "outputs": ["y", "l"],
+             "nodes": [{"op": "Attention", "domain": "adlgen", "inputs": ["q", "k", "v", "", "", "", "n" if lengths else "", "sink"], "outputs": ["y", "", "", "", "l"], "attributes": attributes}]}
+    if lengths:
+        graph["constants"] = {"n": {**tensor("s64", 2), "data": lengths}}
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "graph.json")
+        path.write_text(json.dumps(graph))
+        subprocess.run([adlgen, "compile", path, "--gpu", gpu, "--out", folder, "--emit", "ir"], check=True, stdout=subprocess.DEVNULL)
+        launches = json.loads(pathlib.Path(folder, gpu, "plan.json").read_text())["launches"]
+    if len(launches) != 1:
+        sys.exit(f"{json.dumps(graph)}\n{gpu}: {len(launches)} launches for one")
+    runs.run_batch(str(adlgen), [{"graph": graph, "gpu": gpu}])
+
+
 def check_sink(gpu, kind, heads, kv_heads, queries, keys, size, operator):
     group, batches = heads // kv_heads, 2
     inputs = {"q": tensor(kind, batches, queries, heads * size), "k": tensor(kind, batches, keys, kv_heads * size), "v": tensor(kind, batches, keys, kv_heads * size), "sink": tensor(kind if operator != "Attention" else "f32", heads)}
@@ -119,3 +139,5 @@ for device in ("h100", "a100"):
     check_sink(device, "bf16", 4, 2, 3, 70, 64, "Attention")
     check_sink(device, "f16", 2, 1, 65, 65, 64, "GroupQueryAttention")
     check_sink(device, "bf16", 2, 2, 33, 33, 64, "smooth")
+    check_launches(device, 1, 300, 64, [0, 300])
+    check_launches(device, 129, 131, 72, is_causal=1, left_window_size=31)

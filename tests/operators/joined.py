@@ -42,11 +42,11 @@ def step(places, heads, own, capacity, d, kind="bf16", lengths=None, order="hnd"
 
 
 def beside(graph, launches, name, kind, shape):
-    """With slopes of heads, or a mask that is added."""
+    """With slopes of heads, a sink, or a mask that is added."""
     graph["inputs"][name] = {"type": kind, "shape": shape}
     names = graph["nodes"][-1]["inputs"]
     names += [""] * (10 - len(names))
-    names[9 if name == "slopes" else 3] = name
+    names[{"slopes": 9, "sink": 7, "mask": 3}[name]] = name
     return graph, launches
 
 
@@ -116,6 +116,7 @@ def cases():
     yield beside(*step([0, -1, 69], 4, 2, 70, 64), "slopes", "f32", [4])
     yield beside(*step([0, 127, 699], 4, 2, 700, 64), "mask", "bf16", [3, 4, 1, 700])  # of the new row what the mask says at its place
     yield beside(*step([1, -7, 70], 8, 8, 70, 72, softcap=4.0), "mask", "bf16", [1, 1, 1, 70])
+    yield beside(*step([0, 63, 64, 99], 4, 2, 100, 64, sums=True), "sink", "f32", [4])
     yield narrow("e4m3", "one", [0, 63, 64, 65, 99], 4, 2, 100, 64)
     yield narrow("e4m3", "head", [0, 127, 699], 4, 1, 700, 128, sums=True)
     yield narrow("s8", "one", [0, 127, 699], 8, 4, 700, 128, kind="f16")

@@ -298,15 +298,14 @@ static GraphTensor *of_heads(Attention *at, unsigned input, const char *what, un
                   keys ? "keys" : "queries", tensor->name);
     return NULL;
   }
-  tensor = expand_cast(at->x, what, tensor, NUMBER_F32);
-  if (!tensor || !tensor->rank) return tensor;
+  if (!tensor->rank) return expand_cast(at->x, what, tensor, NUMBER_F32);
   const Symbolic *shape[4];
   unsigned n = 0;
   shape[n++] = at->scores.grouped ? at->scores.kv_heads : at->scores.q_heads;
   if (at->scores.grouped) shape[n++] = keys ? number(at, 1) : at->scores.group;
   while (behind--)
     shape[n++] = number(at, 1);
-  return expand_reshape(at->x, what, tensor, shape, n);
+  return expand_cast(at->x, what, expand_reshape(at->x, what, tensor, shape, n), NUMBER_F32);
 }
 
 /* By the scales of what was multiplied; in f32 where there are some. */

@@ -465,6 +465,28 @@ static bool follows_sum(const AttentionPattern *at, const GraphNode *node, GHash
   return found;
 }
 
+/* The node that gives what they alone read of one number for each matrix, as it casts a sink; or NULL. */
+static GraphNode *number_of(const AttentionPattern *at, const GraphTensor *tensor, GHashTable *follows)
+{
+  GraphNode *node = tensor ? at->producers[tensor->index] : NULL;
+  if (!node || tensor != node->outputs[0] || tensor->is_output || !is_number_of_matrix(at, node)) return NULL;
+  const GPtrArray *readers = at->readers[tensor->index];
+  for (unsigned i = 0; i < readers->len; i++)
+    if (!g_hash_table_contains(follows, readers->pdata[i])) return NULL;
+  return is_in_front(at, node) && !g_hash_table_contains(at->inside, node) ? node : NULL;
+}
+
+static void take_numbers_of_shares(const AttentionPattern *at, GPtrArray *taken, GHashTable *follows)
+{
+  for (unsigned i = taken->len; i > 0; i--) {
+    const GraphNode *node = taken->pdata[i - 1];
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      GraphNode *number = number_of(at, node->inputs[j], follows);
+      if (number && g_hash_table_add(follows, number)) g_ptr_array_add(taken, number);
+    }
+  }
+}
+
 /* What shares the result with a sink, and the sums that have it: the kernel has both in registers. */
 static void take_shares(AttentionPattern *at, Group **group)
 {
@@ -480,9 +502,10 @@ static void take_shares(AttentionPattern *at, Group **group)
     g_ptr_array_add(taken, node);
   }
   if (!taken->len) return;
+  const GraphTensor *last = ((GraphNode *)taken->pdata[taken->len - 1])->outputs[0];
+  take_numbers_of_shares(at, taken, follows);
   for (unsigned i = 0; i < taken->len; i++)
     g_hash_table_add(at->inside, taken->pdata[i]);
-  const GraphTensor *last = ((GraphNode *)taken->pdata[taken->len - 1])->outputs[0];
   Group *with = group_of(at);
   ProgramVerdict verdict = fuser_judge(at->fuser, with, last, false);
   g_ptr_array_unref(verdict.taken ? (*group)->nodes : with->nodes);

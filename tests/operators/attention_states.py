@@ -92,7 +92,7 @@ def check_nothing(gpu):
 
 def check_launches(gpu, rows, keys, size, lengths=None, **attributes):
     """A sink is a part of the attention's kernel: where rows are few and keys are divided among blocks, where they are many, and where nothing is seen."""
-    inputs = {"q": tensor("bf16", 2, 8, rows, size), "k": tensor("bf16", 2, 2, keys, size), "v": tensor("bf16", 2, 2, keys, size), "sink": tensor("f32", 8)}
+    inputs = {"q": tensor("bf16", 2, 8, rows, size), "k": tensor("bf16", 2, 2, keys, size), "v": tensor("bf16", 2, 2, keys, size), "sink": tensor("bf16" if lengths else "f32", 8)}
     graph = {"name": "sink", "opset": 25, "inputs": inputs, "outputs": ["y", "l"],
              "nodes": [{"op": "Attention", "domain": "adlgen", "inputs": ["q", "k", "v", "", "", "", "n" if lengths else "", "sink"], "outputs": ["y", "", "", "", "l"], "attributes": attributes}]}
     if lengths:

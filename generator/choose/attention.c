@@ -265,14 +265,13 @@ static bool is_grouped(const Problem *problem, Range range)
 }
 
 /* May a tile have rows behind the last key that hold anything? Keys end by a number that is loaded, within a page, or where those of another
- * sequence begin. The tensors' own ends are zeros; integers are no NaN. */
+ * sequence begin. The tensors' own ends are zeros. */
 static bool ends_within(const FusedAttention *attention)
 {
   bool loaded = false;
   for (unsigned i = 0; i < attention->n_bounds; i++)
     loaded |= attention_bound_ends(&attention->bounds[i]);
-  return number_class(attention->stored) == NUMBER_FLOAT &&
-         (loaded || attention->pages.rows || attention->sequences.packed);
+  return loaded || attention->pages.rows || attention->sequences.packed;
 }
 
 static void set_tile(const AttentionTrial *trial, const Candidate *tile)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ADLGEN = pathlib.Path(sys.argv[1]).resolve()
-BAD = {"F16": b"\x00\x7e", "BF16": b"\xc0\x7f", "F8_E4M3": b"\x7f", "F8_E5M2": b"\x7c", "F32": b"\x00\x00\xc0\x7f"}
+BAD = {"F16": b"\x00\x7e", "BF16": b"\xc0\x7f", "F8_E4M3": b"\x7f", "F8_E5M2": b"\x7c", "F32": b"\x00\x00\xc0\x7f", "I8": b"\x80"}
 
 
 def tensor(kind, *shape):
@@ -146,6 +146,7 @@ def cases():
     yield cache([130, 700], 12, 12, 900, 128, rows=512), ()
     yield cache([0, 1, 130, 200], 4, 2, 300, 128, stored="e4m3", scales="one"), ()
     yield cache([1, 130, 200], 4, 2, 300, 64, stored="e4m3", scales="token"), ()
+    yield cache([1, 130, 200], 4, 2, 300, 64, stored="s8", scales="token"), ()
     yield cache([3, 100, 400], 4, 2, 500, 128, rows=100, stored="e5m2", scales="one"), ()
     for page in (1, 16, 64):
         yield pages([1, 40, 130, 200], 4, 2, page, 64, [1, 1, 1, 1]), ()
@@ -163,7 +164,7 @@ def cases():
     yield eight([3, 100, 400], 4, 2, 500, 64, 5), ()
 
 
-SAMPLE = {(0, "h100"), (2, "a100"), (3, "h100"), (7, "h100"), (11, "a100"), (14, "h100"), (18, "h100")}  # ADLGEN_TEST_FULL runs all
+SAMPLE = {(0, "h100"), (2, "a100"), (3, "h100"), (8, "h100"), (12, "a100"), (15, "h100"), (19, "h100")}  # ADLGEN_TEST_FULL runs all
 
 
 if __name__ == "__main__":

@@ -217,10 +217,11 @@ static const char *template_of(const Problem *problem, Range range)
 
 const SpaceKind *space_kind_attention(void)
 {
-  static const Axis axes[] = {
-      {"rows", 1},     {"keys", 1},    {"stages", 1},  {"persistent"}, {"heads", 1},     {"cluster_n", 1},
-      {"backwards"},   {"queries", 1}, {"warps"},      {"places", 1},  {"most", 1},      {"chunk", 1},
-      {"together", 1}, {"divided"},    {"columns", 1}, {"latent"},     {"consumers", 1}, {"apart"}};
+  static const Axis axes[] = {{"rows", 1},  {"keys", 1},      {"stages", 1}, {"persistent"},
+                              {"heads", 1}, {"cluster_n", 1}, {"backwards"}, {"queries", 1},
+                              {"warps"},    {"blocks", 1},    {"places", 1}, {"most", 1},
+                              {"chunk", 1}, {"together", 1},  {"divided"},   {"columns", 1},
+                              {"latent"},   {"consumers", 1}, {"apart"}};
   static const SpaceKind kind = SPACE_KIND("attention attention_decode", axes, NULL, true);
   return &kind;
 }

@@ -75,7 +75,7 @@ static bool find_fragments(Pipeline *pipeline)
   const IrExpr *warps = ir_attribute_value(product, ATTR_WARPS);
   int64_t wm, wn, part = ir_tile_extent(acc, 1);
   if (a.kind != TYPE_TILE || b.kind != TYPE_TILE || number_bits(a.element) != number_bits(b.element) ||
-      number_bytes_of(a.element, 1) > 4 || !warps || !ir_expr_is_int(warps->items[0], &wm) ||
+      number_bytes_of(a.element, 1) > 4 || !warps || warps->n < 2 || !ir_expr_is_int(warps->items[0], &wm) ||
       !ir_expr_is_int(warps->items[1], &wn) || (warps->n > 2 && !ir_expr_is_int(warps->items[2], &part)))
     return false;
   pipeline->m = ir_tile_extent(acc, 0);

@@ -352,7 +352,8 @@ bool attention_pick(AttentionTrial *asked, const char *template_name, const int6
 
 /* ---- variants and when they are wanted ---- */
 
-/* Few tiles of twice as many rows: as small ones they find an SM each, or one of these is enough. */
+/* Few tiles of twice as many rows: as small ones they find an SM each, or one of these is enough. Where warps multiply an SM takes two
+ * blocks of either. */
 static const Symbolic *is_few(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
@@ -362,8 +363,9 @@ static const Symbolic *is_few(const Problem *problem)
   const Symbolic *matrices = symbolic_mul(arena, attention->batches, attention->heads),
                  *down = symbolic_ceil_div(arena, attention->rows,
                                            symbolic_constant(arena, 2 * ATTENTION_FEW_ROWS));
+  bool beside = !gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32);
   const Symbolic *idle = symbolic_binary(arena, SYMBOLIC_LE, symbolic_mul(arena, matrices, down),
-                                         symbolic_constant(arena, sms / 2));
+                                         symbolic_constant(arena, beside ? sms : sms / 2));
   const Symbolic *one =
       symbolic_binary(arena, SYMBOLIC_LE, attention->rows, symbolic_constant(arena, ATTENTION_FEW_ROWS));
   return symbolic_binary(arena, SYMBOLIC_OR, one, idle);

@@ -117,7 +117,7 @@ variant 1: template elementwise, tile 2048, guard: align(y) >= 16
 identity_f32_n67108864_v4
 
 $ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
-own/templates/attention.ir:104:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
+own/templates/attention.ir:105:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
     if !anyone && !eight
         ^
 [exit 1]
@@ -132,9 +132,9 @@ attention_bf16_b1h4g1m4096t4096d128e128_64x32_any_twice1
 # So do kernels of points, of rows and of sums along k: what is set stands where it is tried, so that the lines behind it go by it.
 $ echo '{"name": "e", "inputs": {"x": {"type": "f32", "shape": [4096, 1000]}}, "nodes": [{"op": "Exp", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >e.json; for set in threads=128 vector=2; do adlgen compile e.json --gpu h100 --set $set --emit ptx --out out --explain | grep -o 'variant .: template.*'; done
 variant 1: template elementwise, tile 1024, guard: align(x) >= 16 && align(y) >= 16
-variant 2: template elementwise, tile 256, guard: always
-variant 1: template elementwise, tile 1024, guard: align(x) >= 8 && align(y) >= 8
 variant 2: template elementwise, tile 512, guard: always
+variant 1: template elementwise, tile 1024, guard: align(x) >= 8 && align(y) >= 8
+variant 2: template elementwise, tile 1024, guard: always
 
 $ adlgen compile e.json --gpu h100 --set vector=8 --emit ptx --out out
 error: --set vector=8: no kernel of this graph has such a parameter, or may have that value
@@ -153,7 +153,7 @@ cumsum_f32_r64c20000_1x4096_calm1
 cumsum_f32_r64c20000_1x4096_calm1_2
 
 $ sed -i 's/^  threads = .*/  threads = 100 * nobody/' own/templates/row_scan.ir; ADLGEN_DATA_DIR=own adlgen compile s.json --gpu h100 --emit ptx --out out
-own/templates/row_scan.ir:21:19: error: `nobody` is neither a fact that choosing knows nor a word of the lines above
+own/templates/row_scan.ir:22:19: error: `nobody` is neither a fact that choosing knows nor a word of the lines above
     threads = 100 * nobody
                     ^
 [exit 1]

@@ -4,7 +4,7 @@
  *   loop T:  p = products[t] + H R'     H = gates(p)
  *
  * Sums are added up, and cells kept, in f32 (f64 of f64). Gates of f16 have its type, though nothing is rounded to it where one kernel computes them:
- * of their functions the forms for results of so many bits do. The other direction walks from the last step on: sequences that are
+ * of their functions the forms for results of so many bits do. Of bf16 these take sums of f32 rounded to f16: forms for results of bf16 would let a cell decay 1 % too fast. The other direction walks from the last step on: sequences that are
  * shorter keep their initial state until their own last step comes, which is the same as turning them round. */
 #include "generator/front/expand.h"
 #include <string.h>
@@ -19,8 +19,8 @@ typedef struct {
   bool turned; /* layout: batches stand first */
   const Symbolic *steps, *batch;
   int64_t hidden;
-  NumberType type, wide, gate; /* gate: of a gate's sum and function */
-  GraphTensor *input;          /* [T, B, I] */
+  NumberType type, wide, gate, function; /* gate: of a gate's sum; of its function */
+  GraphTensor *input;                    /* [T, B, I] */
 } Recurrence;
 
 /* One of the directions. */
@@ -116,15 +116,16 @@ static bool check_shapes(Recurrence *r)
 }
 
 /* Numbers of attributes, and peepholes that see the cell, are not to be rounded. */
-static NumberType gate_type(const Recurrence *r)
+static void set_gate_types(Recurrence *r)
 {
   const GraphNode *node = expand_written(r->x);
   static const char *const names[] = {"clip", "activations", "activation_alpha", "activation_beta"};
-  bool plain = r->type == NUMBER_F16;
+  bool plain = r->type == NUMBER_F16 || r->type == NUMBER_BF16;
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
     plain = plain && !graph_attribute(node, names[i])->given;
   if (node->op->id == ONNX_LSTM && expand_input(r->x, PEEPHOLES)) plain = false;
-  return plain ? r->type : r->wide;
+  r->gate = plain && r->type == NUMBER_F16 ? r->type : r->wide;
+  r->function = plain ? NUMBER_F16 : r->wide;
 }
 
 static bool open_recurrence(Recurrence *r, Expansion *x, unsigned gates)
@@ -135,7 +136,7 @@ static bool open_recurrence(Recurrence *r, Expansion *x, unsigned gates)
   const GraphTensor *in = expand_input(x, X), *weights = expand_input(x, R);
   *r = (Recurrence){.x = x, .gates = gates, .directions = 1, .type = in->type};
   r->wide = r->type == NUMBER_F64 ? NUMBER_F64 : NUMBER_F32;
-  r->gate = gate_type(r);
+  set_gate_types(r);
   r->turned = layout && layout->integer;
   if (!strcmp(graph_attribute(node, "direction")->text, "bidirectional")) r->directions = 2;
   if (in->rank != 3 || weights->rank != 3) {
@@ -237,6 +238,15 @@ static GraphTensor *clipped(const Direction *d, GraphTensor *value)
   if (!clip->given || !(clip->number > 0)) return value;
   value = expand(x, ONNX_Min, "clipped", value, expand_number(x, "most", d->of->wide, clip->number));
   return expand(x, ONNX_Max, "clipped", value, expand_number(x, "least", d->of->wide, -clip->number));
+}
+
+/* A gate of its sum. */
+static GraphTensor *open_gate(const Direction *d, const char *part, GraphTensor *sum, unsigned f, unsigned n,
+                              const char *const *defaults)
+{
+  Expansion *x = d->of->x;
+  sum = expand_cast(x, part, clipped(d, sum), d->of->function);
+  return expand_cast(x, part, activate(d, part, sum, f, n, defaults), d->of->gate);
 }
 
 /* ---- a loop ---- */
@@ -364,7 +374,7 @@ void expand_rnn(Expansion *x)
     open_direction(&d[i], &r, i, true);
     open_loop(&d[i]);
     GraphTensor *sum = add(x, "sum", multiply(&d[i], "product", d[i].state, 0, 1), input_of(&d[i], 0));
-    close_loop(&d[i], activate(&d[i], "next", clipped(&d[i], sum), 0, 1, functions));
+    close_loop(&d[i], open_gate(&d[i], "next", sum, 0, 1, functions));
   }
   give_results(&r, d);
 }
@@ -381,7 +391,7 @@ static GraphTensor *gru_step(const Direction *d, bool reset_after)
     GraphTensor *sum = add(x, "sum", input_of(d, g), gates_of(d, "part", product, g, 1));
     GraphTensor *bias = reset_after ? biases_of(d, "bias", 1, g, 1) : NULL;
     if (bias) sum = add(x, "sum", sum, expand_cast(x, "bias", bias, gate));
-    gates[g] = activate(d, "gate", clipped(d, sum), 0, 2, functions);
+    gates[g] = open_gate(d, "gate", sum, 0, 2, functions);
   }
   GraphTensor *old = expand_cast(x, "old", d->state, gate), *fresh = NULL;
   if (reset_after) {
@@ -394,7 +404,7 @@ static GraphTensor *gru_step(const Direction *d, bool reset_after)
     fresh = multiply(d, "fresh", reset, 2, 1);
   }
   fresh = add(x, "fresh", fresh, input_of(d, 2));
-  fresh = activate(d, "fresh", clipped(d, fresh), 1, 2, functions);
+  fresh = open_gate(d, "fresh", fresh, 1, 2, functions);
   GraphTensor *rest = expand(x, ONNX_Sub, "rest", expand_number(x, "one", gate, 1), gates[0]);
   return add(x, "next", mul(x, "new", rest, fresh), mul(x, "kept", gates[0], old));
 }
@@ -405,7 +415,7 @@ void expand_gru(Expansion *x)
   Direction d[MOST_DIRECTIONS] = {{0}};
   bool reset_after = graph_attribute(expand_written(x), "linear_before_reset")->integer != 0;
   if (!open_recurrence(&r, x, 3)) return;
-  if (!reset_after) r.gate = r.wide; /* what passes from kernel to kernel is not rounded */
+  if (!reset_after) r.gate = r.function = r.wide; /* what passes from kernel to kernel is not rounded */
   for (unsigned i = 0; i < r.directions && !expand_failed(x); i++) {
     open_direction(&d[i], &r, i, !reset_after);
     open_loop(&d[i]);
@@ -426,7 +436,7 @@ static GraphTensor *lstm_gate(const Direction *d, GraphTensor *product, unsigned
         gates_of(d, "peephole", part_of(d, "peephole", PEEPHOLES, 0), (unsigned)peephole, 1);
     sum = add(x, "sum", sum, mul(x, "seen", expand_cast(x, "peephole", weights, d->of->wide), cell));
   }
-  return expand_cast(x, "gate", activate(d, "gate", clipped(d, sum), function, 3, functions), d->of->wide);
+  return expand_cast(x, "gate", open_gate(d, "gate", sum, function, 3, functions), d->of->wide);
 }
 
 static void lstm_step(Direction *d, GraphTensor *cell)

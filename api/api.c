@@ -133,7 +133,7 @@ static bool assemble(adlgen_result *result, const Gpu *gpu, const adlgen_options
   g_autofree AssemblyJob *jobs = g_new0(AssemblyJob, n + 1);
   for (unsigned i = 0; i < n; i++) {
     const CompiledKernel *kernel = result->result->kernels->pdata[i];
-    jobs[i] = (AssemblyJob){kernel->name, kernel->text, gpu->target, NULL, NULL};
+    jobs[i] = (AssemblyJob){kernel->name, kernel->text, gpu->target, NULL, NULL, NULL};
   }
   bool ok = assembler_run_all(assembler, jobs, n, options->jobs, NULL, NULL) == 0;
   result->assemblies = g_ptr_array_new_with_free_func(assembly_destroy);

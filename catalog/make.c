@@ -267,7 +267,7 @@ CatalogResources *catalog_assemble(const GPtrArray *kernels, const bool *selecte
     const CatalogKernel *kernel = kernels->pdata[i];
     if (!selected[kernel->gpu] || !g_hash_table_add(seen, kernel->file)) continue;
     job_kernels[n] = kernel;
-    jobs[n++] = (AssemblyJob){kernel->file, kernel->text, kernel->target, NULL, NULL};
+    jobs[n++] = (AssemblyJob){kernel->file, kernel->text, kernel->target, NULL, NULL, NULL};
   }
   unsigned failed = assembler_run_all(assembler, jobs, n, threads, progress ? assembling : NULL, &progress);
   CatalogResources *resources = resources_new(assembler->version);

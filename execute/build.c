@@ -110,7 +110,8 @@ static unsigned gather_jobs(const Build *build, AssemblyJob *jobs, unsigned *job
   unsigned n = 0;
   for (guint i = 0; i < build->kernels->len; i++) {
     const BuildKernel *kernel = build->kernels->pdata[i];
-    char *key = g_strconcat(kernel->gpu->target, "\n", kernel->kernel->text, NULL);
+    const char *hash = kernel->kernel->text_hash, *text = hash ? hash : kernel->kernel->text;
+    char *key = g_strconcat(kernel->gpu->target, "\n", text, NULL);
     void *index = NULL;
     if (g_hash_table_lookup_extended(seen, key, NULL, &index)) {
       job_of[i] = GPOINTER_TO_UINT(index);
@@ -118,7 +119,8 @@ static unsigned gather_jobs(const Build *build, AssemblyJob *jobs, unsigned *job
       continue;
     }
     job_of[i] = n;
-    jobs[n] = (AssemblyJob){kernel->kernel->name, kernel->kernel->text, kernel->gpu->target, NULL, NULL};
+    jobs[n] =
+        (AssemblyJob){kernel->kernel->name, kernel->kernel->text, kernel->gpu->target, hash, NULL, NULL};
     g_hash_table_insert(seen, key, GUINT_TO_POINTER(n++));
   }
   return n;

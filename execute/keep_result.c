@@ -2,6 +2,7 @@
  * other: plan, explanation, then text and pseudo-assembly of each kernel. A text that was not wanted has the length -1. */
 #include "execute/keep_result.h"
 #include "execute/program_key.h"
+#include "runtime/assembler.h"
 #include <string.h>
 
 /* ---- writing ---- */
@@ -18,11 +19,13 @@ static json_int_t add_text(GByteArray *bytes, const char *text)
 static json_t *kernel_row(const CompiledKernel *kernel, GByteArray *texts)
 {
   json_int_t text = add_text(texts, kernel->text), ir = add_text(texts, kernel->ir);
-  return json_pack("[s,s,s,s?,s?,s?,s?,i,i,i,i,i,I,b,b,I,I]", kernel->name, kernel->entry,
+  char hash[CACHE_KEY_LENGTH + 1];
+  ptx_hash(kernel->text, hash);
+  return json_pack("[s,s,s,s?,s?,s?,s?,i,i,i,i,i,I,b,b,I,I,s]", kernel->name, kernel->entry,
                    kernel->backend->name, kernel->template_name, kernel->tile_text, kernel->mechanism,
                    kernel->roles, (int)kernel->stages, (int)kernel->threads, (int)kernel->cluster,
                    (int)kernel->shared_bytes, (int)kernel->predicted_registers,
-                   (json_int_t)kernel->arena_bytes, kernel->waits, kernel->together, text, ir);
+                   (json_int_t)kernel->arena_bytes, kernel->waits, kernel->together, text, ir, hash);
 }
 
 void result_keep(Cache *cache, const char *key, const CompileResult *result, const json_t *files)
@@ -74,17 +77,18 @@ static const Backend *find_backend(const char *name)
 
 static bool read_kernel(json_t *row, Texts *texts, CompiledKernel *kernel)
 {
-  const char *name, *entry, *backend;
+  const char *name, *entry, *backend, *hash;
   json_t *template_name, *tile, *mechanism, *roles;
   int stages, threads, cluster, shared, registers, waits, together;
   json_int_t arena, text, ir;
-  if (json_unpack(row, "[s,s,s,o,o,o,o,i,i,i,i,i,I,b,b,I,I]", &name, &entry, &backend, &template_name, &tile,
-                  &mechanism, &roles, &stages, &threads, &cluster, &shared, &registers, &arena, &waits,
-                  &together, &text, &ir))
+  if (json_unpack(row, "[s,s,s,o,o,o,o,i,i,i,i,i,I,b,b,I,I,s]", &name, &entry, &backend, &template_name,
+                  &tile, &mechanism, &roles, &stages, &threads, &cluster, &shared, &registers, &arena, &waits,
+                  &together, &text, &ir, &hash))
     return false;
   *kernel = (CompiledKernel){.name = g_strdup(name),
                              .entry = g_strdup(entry),
                              .backend = find_backend(backend),
+                             .text_hash = g_strdup(hash),
                              .template_name = g_strdup(json_string_value(template_name)),
                              .tile_text = g_strdup(json_string_value(tile)),
                              .mechanism = g_strdup(json_string_value(mechanism)),

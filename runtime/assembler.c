@@ -438,17 +438,23 @@ static Assembly *run_known(const Assembler *assembler, const char *name, const c
   return assembly;
 }
 
-Assembly *assembler_run_until(const Assembler *assembler, const char *name, const char *ptx,
-                              const char *target, GCancellable *stop, GError **error)
+static Assembly *run_hashed(const Assembler *assembler, const char *name, const char *ptx, const char *hash,
+                            const char *target, GCancellable *stop, GError **error)
 {
-  char hash[CACHE_KEY_LENGTH + 1];
-  ptx_hash(ptx, hash);
   Assembly *assembly = assembly_recall(assembler, hash, target);
   if (assembly) return assembly;
   assembly = assembler->library ? nvjitlink_run(assembler->library, name, ptx, target, error)
                                 : run_known(assembler, name, ptx, target, stop, error);
   if (assembly) assembly_remember(assembler, hash, target, assembly);
   return assembly;
+}
+
+Assembly *assembler_run_until(const Assembler *assembler, const char *name, const char *ptx,
+                              const char *target, GCancellable *stop, GError **error)
+{
+  char hash[CACHE_KEY_LENGTH + 1];
+  ptx_hash(ptx, hash);
+  return run_hashed(assembler, name, ptx, hash, target, stop, error);
 }
 
 /* ---- many at once ---- */
@@ -462,7 +468,9 @@ static void run_job(void *memory, void *data)
 {
   AssemblyJob *job = memory;
   Batch *batch = data;
-  job->result = assembler_run(batch->assembler, job->name, job->ptx, job->target, &job->error);
+  job->result =
+      job->hash ? run_hashed(batch->assembler, job->name, job->ptx, job->hash, job->target, NULL, &job->error)
+                : assembler_run(batch->assembler, job->name, job->ptx, job->target, &job->error);
   g_async_queue_push(batch->done, job);
 }
 

@@ -85,6 +85,7 @@ void assembly_read_log(Assembly *assembly, const char *log);
 
 typedef struct AssemblyJob {
   const char *name, *ptx, *target;
+  const char *hash; /* ptx_hash() of it; NULL: not known */
   Assembly *result; /* set on success; owned by the job's owner */
   GError *error;    /* set on failure; likewise */
 } AssemblyJob;

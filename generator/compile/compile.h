@@ -19,6 +19,7 @@ typedef struct CompiledKernel {
   char *tile;             /* TILE text after instantiation, if kept */
   const Backend *backend; /* that wrote the text */
   char *text;
+  char *text_hash;     /* by which the cache has what the assembler makes of it; NULL: not known yet */
   char *template_name; /* "gemm", "elementwise", "softmax", ... */
   char *tile_text;     /* "128x128x64" */
   char *mechanism;     /* "tensor+group", "async+warp", "plain" ... */

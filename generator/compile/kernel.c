@@ -84,6 +84,7 @@ void compiled_kernel_free(CompiledKernel *kernel)
   g_free(kernel->ir);
   g_free(kernel->tile);
   g_free(kernel->text);
+  g_free(kernel->text_hash);
   g_free(kernel->template_name);
   g_free(kernel->tile_text);
   g_free(kernel->mechanism);

@@ -17,8 +17,7 @@
 
 #define CANDIDATES  128    /* without the attribute */
 #define SERIES      0x1p-6 /* below it the series has more digits than the logarithm of what is near 1 */
-#define DIGIT_BITS  4      /* of what a pass finds */
-#define DIGITS      (1 << DIGIT_BITS)
+#define DIGIT_BITS  3      /* of what a pass finds: as many sums less one are one kernel's */
 #define WORD        32
 #define PART        2048 /* elements of a row's part at least, */
 #define PARTS       64   /* as many as this at most */
@@ -317,34 +316,39 @@ static GraphTensor *draw_candidate(const Sampler *s, int64_t n)
 
 /* ---- whole rows ---- */
 
-/* The least logits that top_k and top_p leave, as place_of() has them, s64 [R, 1], and the largest one; NULL: all are left. */
+/* The least logits that top_k and top_p leave, as place_of() has them but from 0 on, s64 [R, 1], and the largest one; NULL: all are left. */
 typedef struct Limits {
   GraphTensor *of_k, *of_p, *peak;
 } Limits;
 
-/* Rows in parts [R, parts, width], and each part as often as a digit has values: [R, parts, values, width]. */
+/* Rows in parts, [R, parts, width], in f32. */
 typedef struct Passes {
   const Sampler *s;
   int64_t parts;
-  GraphTensor *once, *often;
+  GraphTensor *once;
 } Passes;
 
-/* Numbers from 0 to 2^32 - 1, s64, that rise as f32 does; both zeros are one. */
+/* Numbers of s32 that rise as f32 does; both zeros are one. */
 static GraphTensor *place_of(const Sampler *s, GraphTensor *x)
 {
   Expansion *at = s->at;
   GraphTensor *bits =
       expand_node(at, &(ExpandNode){ONNX_BitCast, "bits", 1, {x}, .attributes = {{"to", NUMBER_S32}}});
-  bits = expand_cast(at, "bits", bits, NUMBER_S64);
-  return expand_where(at, "place", expand(at, ONNX_Less, "negative", bits, s64(s, 0)),
-                      expand(at, ONNX_Neg, "below", bits, NULL),
-                      expand(at, ONNX_Add, "above", bits, s64(s, 0x1p31)));
+  return expand_where(at, "place", expand(at, ONNX_Less, "negative", bits, expand_number_s32(at, "none", 0)),
+                      expand(at, ONNX_Sub, "below", expand_number_s32(at, "least", INT32_MIN), bits), bits);
+}
+
+/* Of a limit, which counts from 0 on (s64), the place for each of x. */
+static GraphTensor *limit_of(const Sampler *s, GraphTensor *limit, const GraphTensor *x)
+{
+  Expansion *at = s->at;
+  limit = expand_cast(at, "limit", expand(at, ONNX_Sub, "limit", limit, s64(s, 0x1p31)), NUMBER_S32);
+  return for_each(s, "limit", limit, x, NUMBER_S32);
 }
 
 static GraphTensor *reaches(const Sampler *s, GraphTensor *x, GraphTensor *limit)
 {
-  return expand(s->at, ONNX_GreaterOrEqual, "inside", place_of(s, x),
-                for_each(s, "limit", limit, x, NUMBER_S64));
+  return expand(s->at, ONNX_GreaterOrEqual, "inside", place_of(s, x), limit_of(s, limit, x));
 }
 
 /* What an element counts: one, where weights are not asked for; 0 of what top_k leaves out. */
@@ -360,35 +364,42 @@ static GraphTensor *over_parts(const Sampler *s, OperatorId op, const char *part
   return expand_reduce(s->at, op, part, of_parts, 1u << 1);
 }
 
-/* The least place above which there is less than `bound` (f32 [R, 1]). NaN among them: 0. limits: NULL: elements are counted. */
+/* What is above a limit, over whole rows: [R, 1]. */
+static GraphTensor *sum_above(const Passes *passes, GraphTensor *place, GraphTensor *limit,
+                              GraphTensor *count)
+{
+  const Sampler *s = passes->s;
+  Expansion *at = s->at;
+  GraphTensor *above = expand(at, ONNX_Greater, "above", place, limit);
+  GraphTensor *sums = expand_reduce_away(at, ONNX_ReduceSum, "sums",
+                                         expand_where(at, "counted", above, count, f32(s, 0)), 1u << 2);
+  return passes->parts == 1 ? sums : over_parts(s, ONNX_ReduceSum, "sum", sums);
+}
+
+/* The least place above which there is less than `bound` (f32 [R, 1]). NaN among them: 0. limits: NULL: elements are counted. The sums of a pass, one
+ * for each value of its digit but the last, are reductions of one kernel, which computes an element's weight once. */
 static GraphTensor *find_limit(const Passes *passes, const Limits *limits, GraphTensor *bound)
 {
   const Sampler *s = passes->s;
   Expansion *at = s->at;
-  GraphTensor *x = passes->often, *found = NULL;
+  GraphTensor *x = passes->once, *found = NULL, *place = place_of(s, x), *count = count_of(s, x, limits);
   NumberType type = s->rows->type;
   unsigned unused = type == NUMBER_BF16 ? 16 : type == NUMBER_F16 ? 13 : 0;
   for (unsigned shift = WORD; shift > unused && !expand_failed(at);) {
-    shift -= DIGIT_BITS;
-    GraphTensor *value = expand_cast(at, "value", index_along(s, "value", x, 2), NUMBER_S64);
-    GraphTensor *limit = expand(at, ONNX_Add, "limit",
-                                expand(at, ONNX_Mul, "limit", value, s64(s, (double)(INT64_C(1) << shift))),
-                                s64(s, (double)((INT64_C(1) << shift) - 1)));
-    if (found) limit = expand(at, ONNX_Add, "limit", limit, for_each(s, "found", found, x, NUMBER_S64));
-    GraphTensor *above = expand(at, ONNX_Greater, "above", place_of(s, x), limit);
-    GraphTensor *sums =
-        expand_reduce_away(at, ONNX_ReduceSum, "sums",
-                           expand_where(at, "counted", above, count_of(s, x, limits), f32(s, 0)), 1u << 3);
-    GraphTensor *sum = passes->parts == 1 ? shaped(s, "sum", sums, DIGITS, 0)
-                                          : expand_reduce_away(at, ONNX_ReduceSum, "sum", sums, 1u << 1);
-    GraphTensor *enough =
-        expand(at, ONNX_GreaterOrEqual, "enough", sum, for_each(s, "bound", bound, sum, NUMBER_F32));
-    GraphTensor *digit =
-        expand_reduce(at, ONNX_ReduceSum, "digit", expand_cast(at, "enough", enough, NUMBER_S32), 1u << 1);
-    digit = expand_cast(at, "digit",
-                        expand(at, ONNX_Min, "digit", digit, expand_number_s32(at, "most", DIGITS - 1)),
-                        NUMBER_S64);
-    digit = expand(at, ONNX_Mul, "digit", digit, s64(s, (double)(INT64_C(1) << shift)));
+    GraphTensor *digit = NULL;
+    unsigned bits = MIN(DIGIT_BITS, shift - unused);
+    shift -= bits;
+    for (int64_t value = 0; value + 1 < 1 << bits && !expand_failed(at); value++) {
+      int64_t last = ((value + 1) << shift) - 1;
+      GraphTensor *limit = found ? limit_of(s, expand(at, ONNX_Add, "limit", found, s64(s, (double)last)), x)
+                                 : expand_number_s32(at, "limit", last + INT32_MIN);
+      GraphTensor *enough =
+          expand(at, ONNX_GreaterOrEqual, "enough", sum_above(passes, place, limit, count), bound);
+      enough = expand_cast(at, "enough", enough, NUMBER_S32);
+      digit = digit ? expand(at, ONNX_Add, "digit", digit, enough) : enough;
+    }
+    digit = expand(at, ONNX_Mul, "digit", expand_cast(at, "digit", digit, NUMBER_S64),
+                   s64(s, (double)(INT64_C(1) << shift)));
     found = found ? expand(at, ONNX_Add, "found", found, digit) : digit;
   }
   return found;
@@ -404,14 +415,8 @@ static void find_limits(const Sampler *s, Limits *limits)
 {
   Expansion *at = s->at;
   int64_t parts = parts_of(s, 1), width = s->columns / parts;
-  Arena *arena = expand_arena(at);
-  const Symbolic *shape[] = {s->n, symbolic_constant(arena, parts), symbolic_constant(arena, DIGITS),
-                             symbolic_constant(arena, width)};
-  Passes passes = {.s = s, .parts = parts, .once = shaped(s, "parts", s->rows, parts, width)};
-  GraphTensor *wide = expand_unsqueeze(at, "values", passes.once, 2);
-  wide = expand(at, ONNX_Expand, "often", wide, expand_known(at, "often_shape", shape, 4, 1));
-  passes.once = expand_cast(at, "wide", passes.once, NUMBER_F32);
-  passes.often = expand_cast(at, "wide", wide, NUMBER_F32);
+  Passes passes = {.s = s, .parts = parts};
+  passes.once = expand_cast(at, "wide", shaped(s, "parts", s->rows, parts, width), NUMBER_F32);
   limits->peak = over_parts(s, ONNX_ReduceMax, "peak",
                             expand_reduce_away(at, ONNX_ReduceMax, "peaks", passes.once, 1u << 2));
   if (s->top_k) {

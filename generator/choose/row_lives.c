@@ -159,17 +159,24 @@ bool row_keeps_loaded(const FusedOperator *op)
   return true;
 }
 
-bool row_has_maxima(const FusedOperator *op)
+bool row_sums_powers(const FusedOperator *op)
 {
-  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
-    if (row_of(op)->reductions[i].reduction == REDUCTION_MAX_SUM) return true;
-  return false;
+  const FusedRow *row = row_of(op);
+  if (row->n_reductions != 1 || row->reductions[0].reduction != REDUCTION_MAX_SUM) return false;
+  const FusedOperand *source = &row->reductions[0].source;
+  if (source->kind != OPERAND_INPUT || number_bits(op->inputs[source->index].tensor->type) >= WORD_BITS)
+    return false;
+  return !row_count_loaded(op) && !row_count_kept(op);
 }
 
-bool row_has_values(const FusedOperator *op)
+int64_t row_fresh_bytes(const FusedOperator *op, int64_t elements)
 {
-  bool found = false;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    found |= op->inputs[i].every || symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
-  return found;
+  int64_t bytes = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    bool fresh = !op->inputs[i].every;
+    for (unsigned d = 0; d < op->rank; d++)
+      fresh &= !symbolic_equals(op->inputs[i].strides[d], 0) || symbolic_equals(op->dims[d], 1);
+    if (fresh) bytes += number_bytes_of(op->inputs[i].tensor->type, elements);
+  }
+  return bytes;
 }

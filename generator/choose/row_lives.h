@@ -11,11 +11,12 @@ unsigned row_count_kept(const FusedOperator *op);
 unsigned row_count_loaded(const FusedOperator *op);
 
 bool row_has_moments(const FusedOperator *op);
-bool row_has_maxima(const FusedOperator *op);
 /* Operands that lie along the columns, such as a norm's scale. */
 unsigned row_count_operands(const FusedOperator *op);
 /* Every reduction and what follows them start from elements of one tensor as they were loaded: a sum of squares leaves nothing of f32,
  * and half of what others need beside an operand. */
 bool row_keeps_loaded(const FusedOperator *op);
-/* Something is read or written of each row beside its elements. */
-bool row_has_values(const FusedOperator *op);
+/* A sum of exponentials is all that is wanted of elements of few bits: they stay as they were loaded, and no exponential stays. */
+bool row_sums_powers(const FusedOperator *op);
+/* Bytes of so many elements of rows that come from memory: not of what other rows read too, which L2 has. */
+int64_t row_fresh_bytes(const FusedOperator *op, int64_t elements);

@@ -419,16 +419,16 @@ static bool is_narrow(const FusedOperator *op)
   return widest_bytes(op) * CHAR_BIT < WORD_BITS;
 }
 
-/* Registers of a thread that has so many elements of so wide rows. */
+/* Registers of a thread that has so many elements of so wide rows. Exponentials that are summed up as they come take as many as an
+ * operand. */
 static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, bool aligned)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
-  bool open = !symbolic_is_constant(row_of(op)->columns, NULL);
-  bool light = fit->again || (!open && is_narrow(op) && row_keeps_loaded(op)); /* open rows were not timed */
+  bool powers = row_sums_powers(op), light = fit->again || (is_narrow(op) && row_keeps_loaded(op)) || powers;
   unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
   return kept + model->row_own + row_count_operands(op) * (light ? model->row_light : model->row_operand) +
-         (aligned ? 0 : model->row_apart) + (open ? model->row_open : 0);
+         (powers ? model->row_operand : 0) + (aligned ? 0 : model->row_apart);
 }
 
 /* Rows of 16 bits without moments beside an operand want fewer elements a thread. */
@@ -455,13 +455,14 @@ static uint64_t part_bytes(const Problem *problem, const RowTile *fit)
   return (uint64_t)(fit->cols / fit->split_k) * widest_bytes(problem->op);
 }
 
-/* How well an SM is used: the part of the bytes that shall be under way, less what blocks lose that load nothing while they reduce or
- * wait for each other. */
+/* How well an SM is used: by the bytes that are under way, as far as so many are of use, beside a pause in which nobody loads, less what
+ * blocks lose that load nothing while they reduce or wait for each other. */
 static double use_of(const Problem *problem, const RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  double bytes = (double)part_bytes(problem, fit) * fit->blocks, blocks = fit->blocks;
-  double use = MIN(1, bytes / flight_of(model, fit)) * blocks / (blocks + model->row_alone);
+  double blocks = fit->blocks, bytes = MIN((double)part_bytes(problem, fit) * blocks, flight_of(model, fit));
+  double use = bytes / (bytes + model->row_pause) * blocks / (blocks + model->row_alone);
+  if (fit->again && fit->split_k == 1) use *= model->row_centred;
   if (is_crowded(problem->op, model, fit->cols / fit->split_k / fit->threads)) use *= model->row_many;
   return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * sqrt(fit->split_k)) : use;
 }
@@ -557,9 +558,7 @@ static unsigned summing_blocks(const Problem *problem, const RowTile *fit, bool 
   unsigned loaded = (unsigned)(row_bytes(op, fit->cols) / fit->threads) * CHAR_BIT / WORD_BITS;
   unsigned registers = elements * kept + loaded + model->row_registers +
                        row_count_operands(op) * model->row_operand + (aligned ? 0 : model->row_apart);
-  unsigned least =
-      MAX(1, model->row_least / fit->threads); /* of narrower blocks as many as have the same threads */
-  unsigned blocks = MIN(model->row_together * least, resident_blocks(problem->gpu, fit->threads));
+  unsigned blocks = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
   while (blocks > 1 && entry_registers(problem->gpu, fit->threads, blocks) < registers)
     blocks--;
   return blocks;
@@ -589,8 +588,9 @@ static unsigned wanted_blocks(const Problem *problem, const RowTile *fit)
   const CostModel *model = problem->gpu->model;
   unsigned bits = row_most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0), blocks = fit->blocks;
   unsigned most = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
-  if (fit->rows > 1 || row_of(op)->n_sums || is_budgeted(problem)) return blocks;
-  while (blocks < most && blocks * row_bytes(op, fit->cols) < (int64_t)model->row_flight &&
+  if (is_measured(problem) || row_of(op)->n_sums || is_budgeted(problem)) return blocks;
+  while (blocks < most &&
+         blocks * row_fresh_bytes(op, (int64_t)fit->rows * fit->cols) < (int64_t)model->row_flight &&
          holds(problem, bits, fit, blocks + 1))
     blocks++;
   return blocks;

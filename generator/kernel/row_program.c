@@ -505,6 +505,19 @@ static void reduce_step(StepScope *scope, unsigned step)
   }
 }
 
+/* Values of a row that later phases read are asked for beside its elements: none of them waits for memory then. */
+static void load_early(StepScope *scope)
+{
+  const FusedOperator *op = scope->build->op;
+  const Elementwise *points = row_of(op)->points;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    bool placed = points && points->places[i].n, varies = !symbolic_equals(op->inputs[i].strides[0], 0);
+    bool of_row = symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) && !op->inputs[i].every;
+    const FusedOperand operand = {OPERAND_INPUT, i, 0, op->inputs[i].tensor->type};
+    if (of_row && varies && !placed) scope_operand(scope, &operand);
+  }
+}
+
 static bool write_phase(StepScope *scope, unsigned phase)
 {
   const FusedOperator *op = scope->build->op;
@@ -520,6 +533,7 @@ static bool write_phase(StepScope *scope, unsigned phase)
                   row_of(op)->step_phases[op->outputs[i].value.index] == phase;
     if (row_of(op)->output_phases[i] == phase && !stored) store_output(scope, i);
   }
+  if (!phase) load_early(scope);
   for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
     if (row_of(op)->reductions[i].phase == phase && !is_early(op, &row_of(op)->reductions[i]))
       write_reduction(scope, i);

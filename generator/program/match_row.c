@@ -128,7 +128,8 @@ static void find_phases(RowProgram *rows)
   }
   for (unsigned i = program->n_nodes; i-- > 0;) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind == NODE_MAP && first[i] != NO_PHASE) rows->phases[i] = MAX(rows->phases[i], first[i]);
+    bool moves = node->kind == NODE_MAP || (node->kind == NODE_READ && node->n_operands);
+    if (moves && first[i] != NO_PHASE) rows->phases[i] = MAX(rows->phases[i], first[i]);
     for (unsigned j = 0; j < node->n_operands; j++)
       if (node->operands[j].kind == VALUE_NODE)
         first[node->operands[j].node] = MIN(first[node->operands[j].node], rows->phases[i]);

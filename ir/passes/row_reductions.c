@@ -180,7 +180,8 @@ static bool fills_beyond(const Rows *rows, const IrExpr *operand, IrExpr *identi
   IrOp *load = operand->kind == EXPR_VALUE && !operand->value->variable ? operand->value->def : NULL;
   if (load && load->code == OP_CAST && !load->n_attributes && load->operands[0]->kind == EXPR_VALUE)
     load = load->operands[0]->value->def;
-  if (!load || load->code != OP_LOAD || identity->kind != EXPR_FLOAT) return false;
+  if (!load || load->code != OP_LOAD || ir_attribute(load, ATTR_WHERE)) return false;
+  if (identity->kind != EXPR_FLOAT) return false;
   if (!isinf(identity->number) && identity->number != 0) return false;
   const IrExpr *access = load->operands[0], *fill = ir_attribute_value(load, ATTR_FILL);
   const IrType *tensor = access->kind == EXPR_INDEX ? &access->items[0]->value->type : NULL;

@@ -253,7 +253,8 @@ static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrE
   else
     kept->power = row_power_of_part(scope, precision, kept->below);
   scope->reduced[reduction->first] = peak;
-  scope->reduced[reduction->first + 1] = reduce(scope, "sum", NUMBER_F32, kept->power);
+  IrExpr *sum = reduce(scope, "sum", NUMBER_F32, kept->power);
+  scope->reduced[reduction->first + 1] = kept->part ? row_sum_of_parts(scope, sum, peak) : sum;
 }
 
 static void write_reduction(StepScope *scope, unsigned i)
@@ -383,8 +384,7 @@ static IrExpr *quotient(StepScope *scope, unsigned i)
   for (unsigned j = 0; j < row_of(op)->n_reductions; j++) {
     const Kept *kept = &((const RowTile *)scope->data)->kept[j];
     if (kept->part && x->kind == OPERAND_STEP && scope->step_values[x->index] == kept->power)
-      return row_share_of_part(scope, kept->power, scope_operand(scope, y),
-                               scope->reduced[row_of(op)->reductions[j].first]);
+      return row_share_of_part(scope, kept->power, scope_operand(scope, y));
   }
   if (step->node && step->node->op->class_ == OPERATOR_ROW && y->kind == OPERAND_REDUCED) {
     IrExpr *inverse = row_tile(scope, OP_RCP, row_tile_type(scope, NUMBER_F32, true), "inverse",

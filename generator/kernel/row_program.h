@@ -51,8 +51,10 @@ IrExpr *row_power(StepScope *scope, StepPrecision precision, IrExpr *below);
 IrExpr *row_power_of_part(StepScope *scope, StepPrecision precision, IrExpr *below);
 /* That of an element that is no wider than 16 bits, less the maximum. */
 IrExpr *row_power_of_element(StepScope *scope, StepPrecision precision, IrExpr *x, IrExpr *maximum);
-/* Such a power's share of the row's sum, 0 where it is 2^-126. */
-IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum, IrExpr *maximum);
+/* Their sum, NaN where the maximum is no number, of which such powers know nothing. */
+IrExpr *row_sum_of_parts(StepScope *scope, IrExpr *sum, IrExpr *maximum);
+/* Such a power's share of that, 0 where it is 2^-126. */
+IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum);
 /* A share of a sum of such, less 0 or 1, times a number of the row; NULL: the step is no such product. */
 IrExpr *row_gradient_of_part(StepScope *scope, const FusedReduction *reduction, const FusedStep *step,
                              IrExpr *power);

@@ -42,15 +42,19 @@ static bool same_operand(const FusedOperand *a, const FusedOperand *b)
   return a->kind == b->kind && a->index == b->index && a->kind != OPERAND_IMMEDIATE;
 }
 
-/* e^(x - maximum) of the reduction's elements. */
+/* x - maximum of the reduction's elements. */
+static bool is_below(const Powers *powers, const FusedStep *step)
+{
+  return step->op == ONNX_Sub && step->compute == NUMBER_F32 &&
+         same_operand(&step->operands[0], &powers->reduction->source) &&
+         is_maximum(powers, &step->operands[1]);
+}
+
+/* e^(x - maximum) of them. */
 static bool is_power(const Powers *powers, const FusedStep *step)
 {
-  if (step->op != ONNX_Exp || step->compute != NUMBER_F32 || step->operands[0].kind != OPERAND_STEP)
-    return false;
-  const FusedStep *below = &powers->op->steps[step->operands[0].index];
-  return below->op == ONNX_Sub && below->compute == NUMBER_F32 &&
-         same_operand(&below->operands[0], &powers->reduction->source) &&
-         is_maximum(powers, &below->operands[1]);
+  return step->op == ONNX_Exp && step->compute == NUMBER_F32 && step->operands[0].kind == OPERAND_STEP &&
+         is_below(powers, &powers->op->steps[step->operands[0].index]);
 }
 
 /* 0 or 1 */
@@ -91,14 +95,23 @@ static bool keeps_logarithm(const Powers *powers, const FusedStep *step, unsigne
   return step->op == ONNX_Where && is_maximum(powers, &x[1]) && is_step(&x[2], from);
 }
 
-/* A loss: the logarithm of the sum and the maximum less an element of the row. Neither the logarithm nor what the element is below the
- * maximum is negative, so that nothing cancels. */
+/* An element of the row, as it was loaded or less the maximum. */
+static bool is_element(const Powers *powers, const FusedOperand *operand)
+{
+  const FusedOperand *source = &powers->reduction->source;
+  if (operand->kind == OPERAND_INPUT)
+    return source->kind == OPERAND_INPUT &&
+           powers->op->inputs[operand->index].tensor == powers->op->inputs[source->index].tensor;
+  return operand->kind == OPERAND_STEP && is_below(powers, &powers->op->steps[operand->index]);
+}
+
+/* A loss or its negative: the logarithm of the sum and the maximum, and an element of the row, one less the other. Neither the logarithm
+ * nor what the element is below the maximum is negative, so that nothing cancels. */
 static bool is_loss(const Powers *powers, const FusedStep *step, unsigned from)
 {
-  const FusedOperand *x = step->operands, *source = &powers->reduction->source;
-  return step->op == ONNX_Sub && is_step(&x[0], from) && x[1].kind == OPERAND_INPUT &&
-         source->kind == OPERAND_INPUT &&
-         powers->op->inputs[x[1].index].tensor == powers->op->inputs[source->index].tensor;
+  const FusedOperand *x = step->operands;
+  if (step->op != ONNX_Sub) return false;
+  return is_step(&x[0], from) ? is_element(powers, &x[1]) : is_step(&x[1], from) && is_element(powers, &x[0]);
 }
 
 static StepPrecision shown_of_user(const Powers *powers, unsigned user, unsigned step, bool logarithm)
@@ -236,23 +249,27 @@ IrExpr *row_power_of_element(StepScope *scope, StepPrecision precision, IrExpr *
   return power_of_part(scope, precision, x, from);
 }
 
+IrExpr *row_sum_of_parts(StepScope *scope, IrExpr *sum, IrExpr *maximum)
+{
+  IrType one = row_tile_type(scope, NUMBER_F32, true);
+  return row_tile(scope, OP_ADD, one, "sum", sum, row_tile(scope, OP_SUB, one, "none", maximum, maximum));
+}
+
 /* What a power is multiplied by for its share of the row's sum, and what is added then: so that what was LEAST is 0, and rounded so that
- * it is not -0. NaN where the maximum is no number. */
-static void share_of(StepScope *scope, IrExpr *sum, IrExpr *maximum, IrExpr **inverse, IrExpr **least)
+ * it is not -0. */
+static void share_of(StepScope *scope, IrExpr *sum, IrExpr **inverse, IrExpr **least)
 {
   IrModule *module = scope->build->module;
   IrType one = row_tile_type(scope, NUMBER_F32, true);
-  IrExpr *none = row_tile(scope, OP_SUB, one, "none", maximum, maximum);
-  *inverse =
-      row_tile(scope, OP_ADD, one, "inverse", row_tile(scope, OP_RCP, one, "inverse", sum, NULL), none);
+  *inverse = row_tile(scope, OP_RCP, one, "inverse", sum, NULL);
   *least = ir_emit_value(&scope->builder, OP_FMA, one, "least", 3, *inverse, ir_float(module, -LEAST),
                          ir_float(module, LEAST_STEP));
 }
 
-IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum, IrExpr *maximum)
+IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum)
 {
   IrExpr *inverse, *least;
-  share_of(scope, sum, maximum, &inverse, &least);
+  share_of(scope, sum, &inverse, &least);
   return ir_emit_value(&scope->builder, OP_FMA, row_tile_type(scope, NUMBER_F32, false), "share", 3, power,
                        inverse, least);
 }
@@ -294,7 +311,7 @@ IrExpr *row_gradient_of_part(StepScope *scope, const FusedReduction *reduction, 
   StepWriter writer = kernel_steps(scope->build, &scope->builder);
   IrType one = row_tile_type(scope, NUMBER_F32, true), whole = row_tile_type(scope, NUMBER_F32, false);
   IrExpr *inverse, *least, *times = step_convert(&writer, scope_operand(scope, gradient.times), NUMBER_F32);
-  share_of(scope, scope->reduced[reduction->first + 1], scope->reduced[reduction->first], &inverse, &least);
+  share_of(scope, scope->reduced[reduction->first + 1], &inverse, &least);
   inverse = row_tile(scope, OP_MUL, one, "inverse", inverse, times);
   least = row_tile(scope, OP_MUL, one, "least", least, times);
   IrExpr *flag = scope_operand(scope, &gradient.flag->operands[0]),

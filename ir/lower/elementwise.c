@@ -338,7 +338,7 @@ void lower_elementwise(Lower *lower, IrOp *op)
   IrExpr **operands[3];
   for (unsigned i = 0; i < op->n_operands; i++)
     operands[i] = lower_spread(lower, op->operands[i], tile->layout, operand_type(op, i, source));
-  Difference difference = {NULL};
+  Difference difference = {.less = NULL};
   for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
     IrExpr *x[3];
     for (unsigned i = 0; i < op->n_operands; i++)

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""special_rows.py ADLGEN: softmax, LogSoftmax and cross-entropy of rows that are hard: infinities, NaN, maxima of any size, on the
+simulator beside the reference; and what is hidden by -inf has a share of exactly 0."""
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+INFINITY, NAN = math.inf, math.nan
+
+
+def bits_of(kind, x):
+    if kind == "f16":
+        return struct.unpack("H", struct.pack("e", x if math.isinf(x) or x != x else max(-65504, min(65504, x))))[0]
+    word = struct.unpack("I", struct.pack("f", x))[0]
+    if x != x:
+        return 0x7FC0
+    return (word + (0 if math.isinf(x) else 0x7FFF + (word >> 16 & 1))) >> 16
+
+
+def rows_of(columns):
+    draw = random.Random(3)
+    normal = lambda deviation=1.0: [draw.gauss(0, deviation) for _ in range(columns)]
+    rows = [normal(), normal(), normal(), [-INFINITY] * columns, normal(), normal(1e4)]
+    rows[1][columns // 2] = NAN
+    rows[2][columns - 1] = INFINITY
+    rows[4] = [x if i % 3 else -INFINITY for i, x in enumerate(rows[4])]
+    rows[5][1] = 3e38
+    rows += [[1e30] * columns, [-2e38] * columns, [-x * 1e6 for x in range(columns)], [1e9 + x * 1e7 for x in range(columns)]]
+    rows += [[2.0**24 + (i % 7) * 2.0**17 for i in range(columns)], [-(2.0**13) - i * 64 for i in range(columns)]]
+    rows += [[x - 80 for x in normal(10)], [x + 3000 for x in normal(100)], [-INFINITY] * (columns - 1) + [-5.0], [0.0] * columns]
+    return rows
+
+
+def save(path, tensors):
+    header, body = {}, b""
+    for name, (kind, shape, data) in tensors.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("Q", len(text)) + text + body)
+
+
+def load(path, name):
+    data = open(path, "rb").read()
+    length = struct.unpack("Q", data[:8])[0]
+    begin, end = json.loads(data[8 : 8 + length])[name]["data_offsets"]
+    return struct.unpack(f"{(end - begin) // 2}H", data[8 + length + begin : 8 + length + end])
+
+
+def graph_of(operator, kind):
+    inputs, attributes = {"X": {"type": kind, "shape": ["R", "C"]}}, {}
+    if operator in ("Softmax", "LogSoftmax"):
+        nodes = [{"op": operator, "inputs": ["X"], "outputs": ["Y"], "attributes": {"axis": -1}}]
+        return {"name": "rows", "inputs": inputs, "nodes": nodes, "outputs": ["Y"]}
+    inputs |= {"T": {"type": "s64", "shape": ["R"]}, "G": {"type": kind, "shape": ["R"]}}
+    attributes = {"reduction": "none"}
+    nodes = [{"op": "SoftmaxCrossEntropyLoss", "inputs": ["X", "T"], "outputs": ["L"], "attributes": attributes},
+             {"op": "SoftmaxCrossEntropyLossGradient", "domain": "adlgen", "inputs": ["G", "X", "T"], "outputs": ["Y"],
+              "attributes": attributes}]
+    return {"name": "rows", "inputs": inputs, "nodes": nodes, "outputs": ["L", "Y"]}
+
+
+def main():
+    adlgen, failed = os.path.abspath(sys.argv[1]), []
+    with tempfile.TemporaryDirectory() as folder:
+        for gpu, kind, columns, operator, more in (
+            ("h100", "bf16", 40, "Softmax", []), ("a100", "f16", 1500, "Softmax", []), ("h100", "bf16", 300, "LogSoftmax", []),
+            ("a100", "f16", 40, "LogSoftmax", []), ("h100", "bf16", 1500, "SoftmaxCrossEntropyLoss", ["--set", "form=cluster"]),
+            ("a100", "bf16", 1500, "SoftmaxCrossEntropyLoss", ["--set", "form=passes"]), ("h100", "f16", 40, "SoftmaxCrossEntropyLoss", [])):
+            rows = rows_of(columns)
+            pack = lambda values: b"".join(struct.pack("H", bits_of(kind, x)) for x in values)
+            stored = {"bf16": "BF16", "f16": "F16"}[kind]
+            save(f"{folder}/in.safetensors", {"X": (stored, [len(rows), columns], pack(x for row in rows for x in row)),
+                                  "T": ("I64", [len(rows)], struct.pack(f"<{len(rows)}q", *(i * 37 % columns for i in range(len(rows))))),
+                                  "G": (stored, [len(rows)], pack([1.0] * len(rows)))})
+            graph = graph_of(operator, kind)
+            json.dump(graph, open(f"{folder}/graph.json", "w"))
+            words = [adlgen, "run", f"{folder}/graph.json", "--gpu", gpu, "--on", "sim", "--check", "--dim", f"R={len(rows)}",
+                     "--dim", f"C={columns}", "--fixed", "--out", f"{folder}/out"] + more
+            for name in graph["inputs"]:
+                words += ["--input", f"{name}={folder}/in.safetensors"]
+            ran = subprocess.run(words, capture_output=True, text=True)
+            label = f"{operator} {kind} {columns} {gpu} {' '.join(more)}"
+            if ran.returncode:
+                failed.append(f"{label}: {ran.stdout[-400:]}{ran.stderr[-400:]}")
+            elif operator == "Softmax":
+                y = load(f"{folder}/out/outputs.safetensors", "Y")
+                hidden = [y[4 * columns + i] for i in range(0, columns, 3)]
+                if any(hidden):
+                    failed.append(f"{label}: what is -inf has shares {[hex(x) for x in hidden if x][:4]}")
+    for line in failed:
+        print(line)
+    sys.exit(bool(failed))
+
+
+main()

@@ -366,7 +366,7 @@ static double widening(const CostModel *model, const CostGemm *gemm, const CostT
   if (!tile->widens) return 0;
   /* by elements: of 4 bits a thread loads whole words */
   bool nibbles = gemm->a_bytes < 1;
-  double lines = (double)tile->bk / LINE;
+  double lines = (double)tile->bk / LINE / MAX(1, tile->k_parts);
   double narrow = tile->by_warps ? model->widen_warps : model->widen_nibbles;
   if (nibbles && !tile->promote && tile->bm > WARPGROUP_ROWS) narrow *= 1 - model->widen_hidden;
   return lines * (nibbles ? narrow : model->widen_line) * (tile->widens_across ? model->widen_across : 1);

@@ -57,12 +57,16 @@ unsigned gemm_slot_bytes(const Problem *problem, const GemmCandidate *candidate)
   a = (a + alignment - 1) / alignment * alignment *
       (candidate->swapped ? gemm_products(problem) : 1); /* weights of each */
   b = (b + alignment - 1) / alignment * alignment;
+  unsigned scales = gemm_scales_beside(problem, candidate);
+  const FusedInput *scale = &gemm_candidate_operator(problem, candidate)->inputs[gemm->weights.scale];
+  if (scales) b += (unsigned)number_bytes_of(scale->tensor->type, (uint64_t)candidate->bm * scales);
   return a + b + padding_bytes(gemm, candidate) + (gemm->scaled ? gemm_scale_bytes(problem, candidate) : 0);
 }
 
 unsigned gemm_exchange_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
   unsigned owners = gemm_candidate_owners(problem, candidate);
+  if (candidate->k_parts > 1) return candidate->bm * (candidate->k_parts - 1) * candidate->bn * 4;
   if (candidate->split_k <= 1 || !owners) return 0;
   unsigned sums = candidate->swapped ? gemm_products(problem) : 1;
   return sums * candidate->bm * (candidate->split_k - 1) * (candidate->bn / owners) * 4;

@@ -45,8 +45,8 @@ static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
   return depth;
 }
 
-/* Elements of k: a line of weights of 8 bits, or of 4 beside few columns, or half of one, in one box. Whole blocks of narrow weights' scales, or a part
- * of one. */
+/* Elements of k: a line of weights of 8 bits, or of 4 beside few columns, or half of one, in one box, for each of those who share
+ * a step. Whole blocks of narrow weights' scales, or a part of one. */
 static unsigned widened_depth(const Gpu *gpu, const GemmWeights *weights, const GemmCandidate *tile,
                               bool fast)
 {
@@ -55,10 +55,9 @@ static unsigned widened_depth(const Gpu *gpu, const GemmWeights *weights, const 
   unsigned depth = (fast ? 128 : 64) << (fast && deep), most = gemm_box_side(gpu);
   while (depth > most)
     depth /= 2;
-  if (!weights->depth || depth % weights->depth == 0) return depth;
-  while (weights->depth % depth)
+  while (weights->depth && depth % weights->depth && weights->depth % depth)
     depth /= 2;
-  return depth;
+  return depth * MAX(1, tile->k_parts);
 }
 
 /* Slots of a ring whose copies are a few bytes each, which take long. */

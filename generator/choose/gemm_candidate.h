@@ -47,6 +47,8 @@ const char *gemm_candidate_template(const Problem *problem, const GemmCandidate 
 /* Do the scales of an operand, A or B, come through the ring of a kernel of warpgroup MMAs? And the bytes that these take of
  * a slot. */
 bool gemm_scales_in_ring(const Problem *problem, bool of_b);
+/* How many scales of each row of narrow weights a ring of their own brings beside a step's elements; 0: each is loaded by threads. */
+unsigned gemm_scales_beside(const Problem *problem, const GemmCandidate *candidate);
 unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate);
 unsigned gemm_out_bytes(const FusedOperator *op);
 unsigned gemm_products(const Problem *problem);

@@ -60,6 +60,7 @@ static Priced priced_shape(const Problem *problem, const GemmCandidate *candidat
                             .walks = gemm_candidate_walks(problem, candidate),
                             .threads_copy = !candidate->warpgroups && !candidate->by_warps,
                             .by_warps = candidate->by_warps,
+                            .k_parts = candidate->k_parts,
                             .copy_bytes = problem->copy_bytes,
                             .widens = gemm->narrow,
                             .widens_across = gemm->narrow && gemm->a_m_major,

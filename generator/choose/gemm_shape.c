@@ -1,5 +1,6 @@
 /* What a product and its tiles are, before anything is said of what is legal or what it costs. */
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_rules.h"
 #include "generator/choose/gemm_straddle.h"
 #include "generator/front/groups.h"
 #include "generator/kernel/steps.h"
@@ -68,6 +69,23 @@ bool gemm_scales_in_ring(const Problem *problem, bool of_b)
   if (!gemm->scaled || !lies_in_vectors(problem, false)) return false;
   if (gemm->b_width > 1) return !of_b || lies_along_k(problem);
   return lies_in_vectors(problem, true);
+}
+
+unsigned gemm_scales_beside(const Problem *problem, const GemmCandidate *candidate)
+{
+  const FusedOperator *op = gemm_candidate_operator(problem, candidate);
+  const FusedGemm *gemm = gemm_of(op);
+  const GemmWeights *weights = &gemm->weights;
+  if (!gemm->narrow || !weights->depth || candidate->k_parts <= 1 || gemm->groups) return 0;
+  const GraphTensor *tensor = op->inputs[weights->scale].tensor;
+  unsigned bytes = gemm_map_multiple(problem->gpu), least = MAX(1, number_elements(tensor->type, bytes));
+  const SymbolicFacts *facts = &problem->graph->facts;
+  bool placed = tensor->kind != TENSOR_INPUT || tensor->align >= bytes; /* by the plan, or the caller */
+  bool rows = placed && !tensor->begins && symbolic_equals(weights->scale_k, 1) &&
+              symbolic_divisible(weights->scale_row, least, facts);
+  for (unsigned i = 0; i < gemm->n_batch && rows; i++)
+    rows = symbolic_divisible(op->inputs[weights->scale].strides[i], least, facts);
+  return rows ? MAX(least, candidate->bk / (unsigned)weights->depth) : 0;
 }
 
 unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate)

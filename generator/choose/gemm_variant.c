@@ -295,12 +295,12 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
   choice_set_int(choice, "ring_b", ring && gemm->b_width > 1 && gemm_scales_in_ring(problem, true));
 }
 
-static void set_rounding(const Problem *problem, Choice *choice, const GemmCandidate *tile)
+static void set_rounding(const Problem *problem, Choice *choice, const GemmCandidate *tile, bool fast)
 {
   const FusedOperator *op = gemm_candidate_operator(problem, tile);
   if (!gemm_of(op)->narrow) return;
   choice_set_int(choice, "rounded", gemm_rounds_weights(problem, tile));
-  if (gemm_scales_plain(op) && tile->split_k <= 1) choice_set_int(choice, "ahead", 0);
+  choice_set_int(choice, "scales", fast ? gemm_scales_beside(problem, tile) : 0);
 }
 
 /* Of narrow weights what a kernel's name says of them beside their type. */
@@ -342,7 +342,7 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   if (fast) tile.stages = gemm_candidate_slots(problem, &tile, gemm_most_rows(problem, choice));
   choice->template_name = gemm_candidate_template(problem, &tile);
   set_types(choice, gemm_candidate_operator(problem, &tile));
-  set_rounding(problem, choice, &tile);
+  set_rounding(problem, choice, &tile, fast);
   set_scales(problem, choice, fast && tile.warpgroups);
   carry(problem, choice, tile, fast);
   choice->warpgroups = tile.warpgroups;
@@ -376,7 +376,7 @@ static bool keep_blocks(Chooser *chooser, const Choice *choice, const GemmCandid
   const Problem *problem = chooser->problem;
   const GraphNode *node = problem->op->anchor ? problem->op->anchor : problem->op->nodes[0];
   bool sliced = tile->slices > 1, budgeted = problem->options && problem->options->sm_budget;
-  if (!sliced && (tile->split_k <= 1 || !budgeted)) return true;
+  if (!sliced && ((tile->split_k <= 1 && tile->k_parts <= 1) || !budgeted)) return true;
   unsigned parts = sliced ? tile->slices : tile->split_k, sms = gemm_candidate_sms(problem);
   int64_t rows = gemm_most_rows(problem, choice);
   double blocks = gemm_candidate_tiles(problem, tile, rows) * parts;
@@ -452,7 +452,7 @@ bool gemm_variant_dry(const Problem *problem, Choice *choice, const GemmCandidat
   if (!gemm_require_fast(problem, choice, candidate->warpgroups, true)) return false;
   choice->template_name = gemm_candidate_template(problem, candidate);
   set_types(choice, gemm_candidate_operator(problem, candidate));
-  set_rounding(problem, choice, candidate);
+  set_rounding(problem, choice, candidate, true);
   set_scales(problem, choice, candidate->warpgroups);
   carry(problem, choice, *candidate, true);
   choice->warpgroups = candidate->warpgroups;

@@ -313,9 +313,10 @@ static bool may_multiply_again(const Softmax *softmax)
   const IrOp *scores = softmax->high->operands[0]->value->def;
   if (!softmax->product || scores->code != OP_VAR || !scores->n_operands)
     return false; /* a copy of the product */
-  const IrOp *product = scores->operands[0]->value->def;
+  const IrExpr *first = scores->operands[0]; /* a number, where scores are the product itself */
+  const IrOp *product = first->kind == EXPR_VALUE ? first->value->def : NULL;
   const IrOp *end = softmax->slice->pdata[softmax->slice->len - 1];
-  if (product->code != OP_VAR || product->parent != scores->parent) return false;
+  if (!product || product->code != OP_VAR || product->parent != scores->parent) return false;
   for (const IrOp *op = product; op != end; op = op->next)
     if (!op || op->n_regions || ir_op_effects(op->code) & ~EFFECT_UPDATE) return false;
   return true;

@@ -332,13 +332,23 @@ bool attention_is_legal(const Problem *problem, Choice *choice, const char **why
   return false;
 }
 
+/* A consumer has columns of values of its own: those without would write another's (only --set asks for so many). */
+static bool has_columns(const AttentionTrial *trial)
+{
+  const Choice *choice = trial->choice;
+  if (choice_int(choice, "consumers", 1) <= choice_int(choice, "columns", 1)) return true;
+  if (!*trial->why)
+    *trial->why = "each of `consumers` has columns of its own: there are no more than `columns`";
+  return false;
+}
+
 static bool settle(const Candidate *candidate, void *data)
 {
   const AttentionTrial *trial = data;
   Candidate tile = *candidate;
   candidate_force(trial->problem, &tile); /* what --set asks for stands in any tile */
   trial->set_tile(trial, &tile);
-  return trial->any || attention_is_legal(trial->problem, trial->choice, trial->why);
+  return has_columns(trial) && (trial->any || attention_is_legal(trial->problem, trial->choice, trial->why));
 }
 
 bool attention_pick(AttentionTrial *asked, const char *template_name, const int64_t *facts)

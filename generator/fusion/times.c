@@ -9,4 +9,8 @@ void fusion_walk_times(Fuser *fuser)
   for (unsigned i = 0; i < fuser->groups->len; i++)
     kernels += !((const Group *)fuser->groups->pdata[i])->absorbed;
   fuser->walks = fuser->graph->times && kernels == 1;
+  if (fuser->walks)
+    fuser_note(
+        fuser,
+        "the loop's body is one kernel: where its family has one that walks all times, that does the loop");
 }

@@ -212,17 +212,17 @@ a100       abs_f32   added           20            0         3880      text
 h100-h800  abs_bf16  added           19            0         5120  checksum
 h100-h800  abs_f32   added           20            0         4480  checksum
 a100       neg_bf16  removed         27            0         4392  checksum
-a100       neg_f32   removed         20            0         3880    +0 -69
+a100       neg_f32   removed         20            0         3880    +0 -73
 h100-h800  neg_bf16  removed         19            0         5120  checksum
 h100-h800  neg_f32   removed         20            0         4480  checksum
 since HEAD: 0 changed, 4 added, 4 removed, 0 renamed; 6 as before
 
 $ cd kinds; sed -i 's/"Abs"/"Neg"/; s/"abs"/"neg"/; s/\["N"\]/[4096]/' catalog.json; adlgen catalog build --accept >/dev/null; adlgen catalog diff HEAD --gpu a100; adlgen catalog diff HEAD --json | validate catalog-diff
 GPUs  kernel    change   registers  spill bytes  cubin bytes       text
-a100  exp_bf16  changed         48            0         9640  +191 -195
-a100  exp_f32   changed   34 -> 32            0         6568   +98 -102
+a100  exp_bf16  changed         48            0         9640  +191 -199
+a100  exp_f32   changed   34 -> 32            0         6568   +98 -106
 a100  neg_bf16  changed   27 -> 20            0         4392   checksum
-a100  neg_f32   changed   20 -> 19            0         3880    +26 -30
+a100  neg_f32   changed   20 -> 19            0         3880    +26 -34
 since HEAD: 4 changed, 0 added, 0 removed, 0 renamed; 0 as before
 valid
 

@@ -92,7 +92,14 @@ GRAPHS = {
                "nodes": [node("Split", "x widths", "q k v", axis=-1), node("RotaryEmbedding", "q c s", "a", num_heads=4),
                          node("RotaryEmbedding", "k c s", "b", num_heads=2), node("Relu", "v", "w")], "outputs": ["a", "b", "w"]},
     # one long row, which would be one block
-    "whole": {"inputs": {"x": tensor("f32", 100003)}, "nodes": [node("ReduceSum", "x", "y", keepdims=0)], "outputs": ["y"]},
+    "whole": {"inputs": {"x": tensor("f32", 1000003)}, "nodes": [node("ReduceSum", "x", "y", keepdims=0)], "outputs": ["y"]},
+    # products that are added up over their batches
+    "summed": {"inputs": {"x": tensor("bf16", 3, 20, 64), "w": tensor("bf16", 3, 64, 32)},
+               "constants": {"first": {"type": "s64", "shape": [1], "data": [0]}},
+               "nodes": [node("MatMul", "x w", "p"), node("ReduceSum", "p first", "y", keepdims=0)], "outputs": ["y"]},
+    # the steps of a recurrence
+    "steps": {"inputs": {"x": tensor("f16", 5, 3, 64), "w": tensor("f16", 1, 256, 64), "r": tensor("f16", 1, 256, 64)},
+              "nodes": [node("LSTM", "x w r", "y", hidden_size=64)], "outputs": ["y"]},
     # rows that start anywhere, which copies are worth
     "odd": {"inputs": {"x": tensor("f16", 512, 129), "w": tensor("f16", 129, 257)},
             "nodes": [node("MatMul", "x w", "y")], "outputs": ["y"]},
@@ -118,7 +125,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "equal", "picked", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "turned", "attention", "forms"]  # the other is large
+RUN = ["gate", "equal", "picked", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "turned", "attention", "forms", "summed", "steps"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -379,3 +379,19 @@ IrPlace ir_place_of(const IrType *type)
   if (layout_size(type->layout, PLACE_CELL) > 1) return IN_ACCUMULATORS;
   return layout_size(type->layout, PLACE_OFFSET) > 1 ? IN_SHARED : IN_REGISTERS;
 }
+
+static void note_id(IrOp *op, void *data)
+{
+  int64_t *next = data, id;
+  const IrExpr *ids = ir_attribute_value(op, ATTR_IDS), *one = ir_attribute_value(op, ATTR_ID);
+  for (unsigned i = 0; ids && i < ids->n; i++)
+    if (ir_expr_is_int(ids->items[i], &id)) *next = MAX(*next, id + 1);
+  if (one && ir_expr_is_int(one, &id)) *next = MAX(*next, id + 1);
+}
+
+int64_t named_barrier_free(const IrFunction *kernel)
+{
+  int64_t next = NAMED_BARRIER_FIRST;
+  ir_region_visit(kernel->body, note_id, &next);
+  return next;
+}

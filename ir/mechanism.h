@@ -175,3 +175,5 @@ unsigned tensor_box_side(unsigned extent, unsigned most);
 unsigned mechanism_matrices(const Mechanism *mechanism, unsigned wanted);
 /* Where the elements of a tile type with a layout are. */
 IrPlace ir_place_of(const IrType *type);
+/* The lowest number from which on no op of the kernel names a barrier of the block: what a pass may give out, if the GPU has so many. */
+int64_t named_barrier_free(const IrFunction *kernel);

@@ -81,25 +81,13 @@ static void wait_here(const Clears *clears, IrOp *clear, const IrOp *ring, IrExp
   ir_op_move(clear, inside, NULL);
 }
 
-static void note_id(IrOp *op, void *data)
-{
-  int64_t *next = data, id;
-  const IrExpr *ids = ir_attribute_value(op, ATTR_IDS), *one = ir_attribute_value(op, ATTR_ID);
-  for (unsigned i = 0; ids && i < ids->n; i++)
-    if (ir_expr_is_int(ids->items[i], &id)) *next = MAX(*next, id + 1);
-  if (one && ir_expr_is_int(one, &id)) *next = MAX(*next, id + 1);
-}
-
 /* All threads of the role, of every instance. */
 static void name_meeting(Clears *clears, IrOp *clear)
 {
   IrModule *module = clears->kernel->module;
   unsigned threads = ir_role_warps(clears->role) * WARP_LANES;
   if (threads == ir_launch_threads(clears->kernel)) return;
-  if (clears->id < 0) {
-    clears->id = NAMED_BARRIER_FIRST;
-    ir_region_visit(clears->kernel->body, note_id, &clears->id);
-  }
+  if (clears->id < 0) clears->id = named_barrier_free(clears->kernel);
   ir_attribute_set(clear, ATTR_ID, ir_int(module, clears->id));
   ir_attribute_set(clear, ATTR_THREADS, ir_int(module, threads));
 }

@@ -213,15 +213,6 @@ static void find_marks(IrOp *op, void *data)
   if (marks && g_str_equal(op->operands[0]->name, use->turn->symbol)) g_ptr_array_add(use->marks, op);
 }
 
-static void note_id(IrOp *op, void *data)
-{
-  int64_t *next = data, id;
-  const IrExpr *ids = ir_attribute_value(op, ATTR_IDS), *one = ir_attribute_value(op, ATTR_ID);
-  for (unsigned i = 0; ids && i < ids->n; i++)
-    if (ir_expr_is_int(ids->items[i], &id)) *next = MAX(*next, id + 1);
-  if (one && ir_expr_is_int(one, &id)) *next = MAX(*next, id + 1);
-}
-
 static void take_out(IrOp *turn, const GPtrArray *marks)
 {
   for (unsigned i = 0; i < marks->len; i++)
@@ -239,8 +230,7 @@ static void settle_turn(IrFunction *kernel, const IrPassContext *context, IrOp *
     ir_region_visit(op->regions[0], find_marks, &use);
   }
   int64_t instances = marks->len ? ir_attribute_int(use.role, ATTR_INSTANCES, 1) : 1,
-          next = NAMED_BARRIER_FIRST;
-  ir_region_visit(kernel->body, note_id, &next);
+          next = named_barrier_free(kernel);
   bool few = next + 2 * instances + OVERLAY_BARRIERS > context->gpu->named_barriers;
   if (instances < 2 || few) {
     ir_remark(context, "turn @%s left out: %s", turn->symbol,

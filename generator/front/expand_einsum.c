@@ -361,11 +361,18 @@ static bool is_deep(const Term *term, uint8_t label)
   return !symbolic_is_constant(shape, &extent) || extent >= LEAST_DEPTH;
 }
 
+static bool is_one(const Term *term, uint8_t label)
+{
+  return symbolic_equals(term->x->shape[find_label(term->label, term->n, label)], 1);
+}
+
 /* Two labels that matrices are multiplied along and that do not lie as one: products along the inner one, the second now, are batches that are
- * added up, which costs no copies (fusion's sum_products). */
+ * added up, which costs no copies where fusion's sum_products makes one product of them. It does not of one row or column: there each
+ * batch's product would be rounded to the result's type on its own, and two of f16 that overflow add up to NaN. */
 static bool sums_batches(Expansion *at, Product *p, const Term *a, const Term *b)
 {
   if (p->n_along != 2 || p->n_batch || p->n_own[0] != 1 || p->n_own[1] != 1) return false;
+  if (is_one(a, p->own[0][0]) || is_one(b, p->own[1][0])) return false;
   if (lies_as_one(at, a, p->along) && lies_as_one(at, b, p->along)) return false;
   bool first = lies_along(a, p->along[0]) || lies_along(b, p->along[0]),
        second = lies_along(a, p->along[1]) || lies_along(b, p->along[1]);

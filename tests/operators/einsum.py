@@ -84,6 +84,16 @@ def check_launches(gpu, equation, *shapes):
         sys.exit(f"{gpu} {equation}: {len(plan['launches'])} launches")
 
 
+def check_large(gpu, m, n, words=()):
+    """Products of two batches that are too large for f16, each with the other sign; their sum is not, and is never infinity less infinity."""
+    graph = {"name": "einsum", "inputs": {"a": {"type": "f16", "shape": [2, m, 64]}, "b": {"type": "f16", "shape": [2, n, 64]}},
+             "nodes": [{"op": "Einsum", "inputs": ["a", "b"], "outputs": ["y"], "attributes": {"equation": "bmk,bnk->mn"}}], "outputs": ["y"]}
+    given = [("a", "f16", [2, m, 64], [40.0] * (m * 64) + [-40.0] * (m * 64)), ("b", "f16", [2, n, 64], [40.0] * (n * 64) + [39.0] * (n * 64))]
+    y = run(graph, gpu, given, words=words)[1]["y"]
+    if y != [2560.0] * (m * n):
+        sys.exit(f"{gpu} f16 of {m} x {n} {' '.join(words)}: {y[:4]} for 2560")
+
+
 def line(gpu, kind, equation, *shapes, align=16):
     """The same for larger ones, against the reference."""
     names = [chr(ord("a") + i) for i in range(len(shapes))]
@@ -106,6 +116,8 @@ for device in ("h100", "a100"):
     check_launches(device, "bhr,hdr->bhd", ["B", 4, 128], [4, 64, 128])
     check_launches(device, "bhd,hdr->bhr", ["B", 4, 64], [4, 64, 128])
     check_launches(device, "bmk,bnk->mn", ["B", 64, 128], ["B", 96, 128])
+    for sides in (1, 8), (8, 1), (8, 8), (1, 1):
+        check_large(device, *sides)
     check(device, "bf16", "bmk,bnk->mn", ["B", 5, 64], ["B", 7, 64], dims={"B": 3})
     check(device, "bf16", "bhr,hdr->bhd", ["B", 3, 40], [3, 24, 40], dims={"B": 2})
     check(device, "bf16", "bhd,hdr->bhr", [5, 3, 24], [3, 24, 40])

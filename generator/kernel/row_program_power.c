@@ -69,6 +69,13 @@ static bool is_flag(const Powers *powers, const FusedOperand *operand)
 
 static StepPrecision shown_of_step(const Powers *powers, unsigned step, bool logarithm);
 
+/* Whether a value of 8 bits is the one above or below is seen by who compares elements, so that near a tie every digit counts; with 16
+ * bits it is one of many last places. */
+static StepPrecision shown_of_type(NumberType type)
+{
+  return number_has_bytes(type, 2) ? step_precision(type) : STEP_FULL;
+}
+
 /* The step is as exact, relative to itself, as the value that it takes from `from`: a share less 1 is, as long as e^0 is 1 exactly, for
  * then the largest share's error is that of all others. */
 static bool keeps(const Powers *powers, const FusedStep *step, unsigned from)
@@ -131,10 +138,10 @@ static StepPrecision shown_of_step(const Powers *powers, unsigned step, bool log
   const FusedRow *row = row_of(op);
   StepPrecision most = STEP_BRIEF;
   if (!logarithm && step_precision(op->steps[step].type) < STEP_FULL)
-    return step_precision(op->steps[step].type);
+    return shown_of_type(op->steps[step].type);
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (is_step(&op->outputs[i].value, step))
-      most = MAX(most, logarithm ? STEP_FULL : step_precision(op->outputs[i].tensor->type));
+      most = MAX(most, logarithm ? STEP_FULL : shown_of_type(op->outputs[i].tensor->type));
   for (unsigned i = 0; i < row->n_reductions; i++)
     if (is_step(&row->reductions[i].source, step) || is_step(&row->reductions[i].place, step))
       return STEP_FULL;

@@ -113,7 +113,8 @@ static bool is_element(const Powers *powers, const FusedOperand *operand)
 }
 
 /* A loss or its negative: the logarithm of the sum and the maximum, and an element of the row, one less the other. Neither the logarithm
- * nor what the element is below the maximum is negative, so that nothing cancels. */
+ * nor what the element is below the maximum is negative, so that their errors do not grow against the loss. What the sum of logarithm and
+ * maximum is rounded by does where that is large: rows of f32 take the maximum off first (program/build_operators.c). */
 static bool is_loss(const Powers *powers, const FusedStep *step, unsigned from)
 {
   const FusedOperand *x = step->operands;

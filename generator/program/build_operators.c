@@ -74,8 +74,42 @@ static ProgramValue add_quantize(ProgramBuilder *at, const GraphNode *node, Prog
   return program_add_node(at, cast, &x, 1, program_compute(type));
 }
 
+/* ln of a row's sum of powers of f32 as what program_add_log_sum() adds up: the maximum, and the logarithm of what is relative to it. */
+static bool take_log_sum_apart(ProgramBuilder *at, ProgramValue value, ProgramValue *largest,
+                               ProgramValue *log)
+{
+  if (value.kind != VALUE_NODE) return false;
+  const ProgramNode *all = &g_array_index(at->nodes, ProgramNode, value.node);
+  const GraphNode *source = all->source;
+  if (all->op != ONNX_Where || all->kind != NODE_MAP || source->op->id != ONNX_ReduceLogSumExp) return false;
+  if (all->compute != NUMBER_F32 || source->inputs[0]->type != NUMBER_F32) return false;
+  ProgramValue infinite = all->operands[0], sum = all->operands[2];
+  *largest = all->operands[1];
+  ProgramValue parts[] = {infinite, program_immediate(0, NUMBER_F32),
+                          g_array_index(at->nodes, ProgramNode, sum.node).operands[0]};
+  *log = program_add_map(at, source, ONNX_Where, NUMBER_F32, NUMBER_F32, parts, G_N_ELEMENTS(parts));
+  return true;
+}
+
+/* log + maximum - x, or x less both, as losses ask for it: x and the maximum first, so that what is large in both takes no digits of the
+ * logarithm along. */
+static ProgramValue add_difference(ProgramBuilder *at, const GraphNode *node, const ProgramValue *operands)
+{
+  ProgramValue largest, log;
+  if (node->op->id != ONNX_Sub || node->outputs[0]->type != NUMBER_F32) return none;
+  if (take_log_sum_apart(at, operands[0], &largest, &log))
+    return part(at, node, ONNX_Add, NUMBER_F32, log,
+                part(at, node, ONNX_Sub, NUMBER_F32, largest, operands[1]));
+  if (take_log_sum_apart(at, operands[1], &largest, &log))
+    return part(at, node, ONNX_Sub, NUMBER_F32, part(at, node, ONNX_Sub, NUMBER_F32, operands[0], largest),
+                log);
+  return none;
+}
+
 static ProgramValue add_step(ProgramBuilder *at, const GraphNode *node, ProgramValue *operands)
 {
+  ProgramValue difference = add_difference(at, node, operands);
+  if (difference.kind != VALUE_ABSENT) return difference;
   unsigned n = node->n_inputs;
   if (node->op->id == ONNX_Clip && node->op->n_attributes) { /* older versions: bounds are attributes */
     operands[n++] = program_immediate(graph_attribute(node, "min")->number, NUMBER_F32);

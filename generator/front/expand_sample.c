@@ -494,7 +494,7 @@ void expand_sample(Expansion *at)
   Limits limits = {NULL};
   if (whole && limited) find_limits(&s, &limits);
   if (!given) n = CANDIDATES;
-  if (some) n = MIN(n, s.columns);
+  if (some) n = CLAMP(n, 1, s.columns); /* rows of one logit have one, also where whole rows are asked for */
   GraphTensor *drawn = some ? draw_candidate(&s, n) : draw(&s, &limits);
   const GraphTensor *logits = expand_input(at, 0);
   if (drawn)

@@ -90,5 +90,6 @@ for name in ("h100", "a100"):
     check(name, 2, 4096, "bf16", given={"temperature": 4.0, "top_p": 0.97, "top_k": [3000, 0]}, scale=1.0, candidates=0)
     check(name, 2, 31, "f16", open_rows=True, given={"top_k": [1, 40], "top_p": 0.0, "offset": 5}, candidates=0)
     check(name, 2, 1000, given={"temperature": 1.0, "top_p": [1.0, 0.7], "top_k": 700, "seed": [8, 9]}, scale=0.2, candidates=0)
+    check(name, 4, 1, given={"top_k": 1}, candidates=0)
     check(name, 0, 64, open_rows=True, given={"temperature": 1.0})
     check(name, 2, 50257, given={"temperature": 1.0, "seed": 12})

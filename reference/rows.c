@@ -263,10 +263,19 @@ static double reduce_floats(const double *x, const Rows *rows, Reduction kind)
   return kind == REDUCE_MEAN ? result / (double)rows->n_columns : result;
 }
 
+/* The largest of no numbers is the type's least, and the other way round. */
+static int64_t best_of_none(Reduction kind, NumberType type)
+{
+  uint64_t half = UINT64_C(1) << (number_bits(type) - 1);
+  bool is_signed = reference_wrap(type, -1) < 0;
+  if (kind == REDUCE_MAX) return is_signed ? (int64_t)(0 - half) : 0;
+  return (int64_t)(is_signed ? half - 1 : 2 * half - 1);
+}
+
 static int64_t reduce_integers(const int64_t *x, const Rows *rows, Reduction kind, NumberType type)
 {
   uint64_t sum = 0, all = 1;
-  int64_t result = 0;
+  int64_t result = best_of_none(kind, type);
   for (size_t c = 0; c < rows->n_columns; c++) {
     int64_t value = x[rows->inner[c]];
     sum += (uint64_t)value;

@@ -4,7 +4,8 @@
  *   loop T:  p = products[t] + H R'     H = gates(p)
  *
  * Sums are added up, and cells kept, in f32 (f64 of f64). Gates of f16 have its type, though nothing is rounded to it where one kernel computes them:
- * of their functions the forms for results of so many bits do. Of bf16 these take sums of f32 rounded to f16: forms for results of bf16 would let a cell decay 1 % too fast. The other direction walks from the last step on: sequences that are
+ * of their functions the forms for results of so many bits do. Of bf16 the sigmoid is f16's, of sums of f32 rounded to f16: the form for results of bf16 would let a cell decay 1 % too fast. Tanh, whose results
+ * are as small as its sums, is bf16's: f16 has not its range. The other direction walks from the last step on: sequences that are
  * shorter keep their initial state until their own last step comes, which is the same as turning them round. */
 #include "generator/front/expand.h"
 #include <string.h>
@@ -240,12 +241,19 @@ static GraphTensor *clipped(const Direction *d, GraphTensor *value)
   return expand(x, ONNX_Max, "clipped", value, expand_number(x, "least", d->of->wide, -clip->number));
 }
 
+/* Of function f of n: where gates are of several functions, the first one's results are shares of 1. */
+static NumberType type_of_function(const Recurrence *r, unsigned f, unsigned n)
+{
+  bool share = !f && n > 1;
+  return r->function == NUMBER_F16 && !share ? r->type : r->function;
+}
+
 /* A gate of its sum. */
 static GraphTensor *open_gate(const Direction *d, const char *part, GraphTensor *sum, unsigned f, unsigned n,
                               const char *const *defaults)
 {
   Expansion *x = d->of->x;
-  sum = expand_cast(x, part, clipped(d, sum), d->of->function);
+  sum = expand_cast(x, part, clipped(d, sum), type_of_function(d->of, f, n));
   return expand_cast(x, part, activate(d, part, sum, f, n, defaults), d->of->gate);
 }
 

@@ -145,6 +145,18 @@ def check(gpu, op, sizes, kind="f32", optional=(), outputs=None, layout=0, open_
             sys.exit(f"{gpu} {op} {sizes} {kind} {optional} {attributes}: {name} is off by {far}")
 
 
+def check_small(gpu, op, **attributes):
+    """Results of bf16 have its range, which f16 has not."""
+    case = {"T": 3, "B": 1, "I": 16, "H": 16, "layout": 0, "attributes": attributes, "ways": 1}
+    graph = description(op, case, "bf16", (), ["y"], False)
+    given = {name: [draw.choice((-1, 1, 1.5)) * (1 if name == "x" else 2.0**-30) for _ in range(math.prod(tensor["shape"]))] for name, tensor in graph["inputs"].items()}
+    _, found = runs.run(ADLGEN, graph, gpu, [(name, "bf16", tensor["shape"], given[name]) for name, tensor in graph["inputs"].items()])
+    wanted = define(op, case, given)["y"]
+    far = max(abs(y - want) for y, want in zip(found["y"], wanted, strict=True))
+    if far > 2**-7 * max(map(abs, wanted)):
+        sys.exit(f"{gpu} {op} of small weights: off by {far}")
+
+
 def check_layers(gpu):
     """What one layer gives is read by the next one, whose first state was computed in front of both."""
     shapes = {"x": ["T", 3, 8], "w": [1, 20, 8], "r": [1, 20, 5], "w2": [1, 20, 5], "r2": [1, 20, 5], "h": [2, 3, 5]}
@@ -199,6 +211,9 @@ def check_plan(gpu):
 for device in ("h100", "a100"):
     check_plan(device)
     check_layers(device)
+    check_small(device, "LSTM")
+    check_small(device, "GRU", linear_before_reset=1)
+    check_small(device, "RNN")
     for name in GATES:
         check(device, name, (3, 2, 5, 7))
         check(device, name, (4, 5, 3, 17), optional=("b", "lengths", "h", "c", "p"), lengths=[0, 4, 2, 1, 9], direction="bidirectional")

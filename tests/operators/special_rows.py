@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """special_rows.py ADLGEN: softmax, LogSoftmax and cross-entropy of rows that are hard: infinities, NaN, maxima of any size, on the
-simulator beside the reference; and what is hidden by -inf has a share of exactly 0."""
+simulator beside the reference; rows of numbers also one by one in double precision, since those of 1e38 are all of a tensor's norm; and
+what is hidden by -inf has a share of exactly 0."""
 import json
 import math
 import os
@@ -44,6 +45,40 @@ def save(path, tensors):
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("Q", len(text)) + text + body)
+
+
+def number_of(kind, word):
+    return struct.unpack("e", struct.pack("H", word))[0] if kind == "f16" else struct.unpack("f", struct.pack("I", word << 16))[0]
+
+
+def results_of(operator, row, target):
+    """Each output's row: the results, and by how much they may be off but for rounding."""
+    most = max(row)
+    shares = [math.exp(x - most) for x in row]
+    total = sum(shares)
+    logs, shares = [x - most - math.log(total) for x in row], [x / total for x in shares]
+    if operator == "Softmax":
+        return {"Y": (shares, [1e-7] * len(row))}
+    if operator == "LogSoftmax":
+        return {"Y": (logs, [1e-4] * len(row))}
+    # a loss is the maximum and the sum's logarithm, added up in f32, less the target's logit
+    return {"L": ([-logs[target]], [1e-4 + abs(most) * 2**-23]), "Y": ([x - (i == target) for i, x in enumerate(shares)], [1e-7 + x * 2**-10 for x in shares])}
+
+
+def row_fault(operator, kind, rows, folder):
+    """The first element that is off, of rows of numbers and -inf; of the others --check says what must be NaN."""
+    step, top = (2**-10, 65504) if kind == "f16" else (2**-7, 3.39e38)
+    found = {name: load(f"{folder}/out/outputs.safetensors", name) for name in (("L", "Y") if "Loss" in operator else ("Y",))}
+    for i, row in enumerate(rows):
+        row = [number_of(kind, bits_of(kind, x)) for x in row]
+        if any(x != x for x in row) or math.isinf(max(row)):
+            continue
+        for name, (wanted, slack) in results_of(operator, row, i * 37 % len(row)).items():
+            for j, (word, want, off) in enumerate(zip(found[name][i * len(wanted):], wanted, slack)):
+                y = number_of(kind, word)
+                if not (y == want or abs(y - want) <= abs(want) * step + off or abs(want) > top and abs(y) >= top and y * want > 0):
+                    return f"{name}: row {i}, element {j} is {y}, not {want}"
+    return None
 
 
 def load(path, name, code="H"):
@@ -119,7 +154,10 @@ def main():
             label = f"{operator} {kind} {columns} {gpu} {' '.join(more)}"
             if ran.returncode:
                 failed.append(f"{label}: {ran.stdout[-400:]}{ran.stderr[-400:]}")
-            elif operator == "Softmax":
+                continue
+            if fault := row_fault(operator, kind, rows, folder):
+                failed.append(f"{label}: {fault}")
+            if operator == "Softmax":
                 y = load(f"{folder}/out/outputs.safetensors", "Y")
                 hidden = [y[4 * columns + i] for i in range(0, columns, 3)]
                 if any(hidden):

@@ -168,6 +168,21 @@ static void wait_before_loop(Waits *waits, IrOp *loop, bool closed)
   emit_group(waits, &builder, OP_WAIT_GROUP, "copies", 0);
 }
 
+/* A loop that waits for what it copies need not run, and then nobody has come to what was copied in front of it, as rows whose
+ * sequence has no keys: where tiles are walked, that has landed before the next tile's copies go there. */
+static void wait_behind_loop(Waits *waits, IrOp *loop)
+{
+  int64_t first, last;
+  bool runs =
+      ir_expr_is_int(loop->operands[0], &first) && ir_expr_is_int(loop->operands[1], &last) && first < last;
+  const IrOp *around = loop->parent->owner;
+  if (runs || !around || (around->code != OP_LOOP && around->code != OP_FOR)) return;
+  IrBuilder builder = ir_builder_after(loop);
+  builder.mark = loop->mark;
+  emit_group(waits, &builder, OP_COMMIT, "copies", 0);
+  emit_group(waits, &builder, OP_WAIT_GROUP, "copies", 0);
+}
+
 /* prologue loop (n groups ahead); in front of the steady loop perhaps the barrier behind which its first slot is read; the
  * steady loop, each of whose barriers stands in front of a slot's reads; and the barrier behind it; or copies, and the
  * barrier behind which they are read, in the region or in a loop behind them.
@@ -194,7 +209,10 @@ static void wait_copies(Waits *waits, IrRegion *region)
       draining &= !meet;
     }
     IrRegion *body = op->regions[0];
-    if (body->first && body->first->code != OP_SYNC && copies_meet(body)) continue; /* seen to by itself */
+    if (body->first && body->first->code != OP_SYNC && copies_meet(body)) { /* seen to by itself */
+      if (open && !draining) wait_behind_loop(waits, op);
+      continue;
+    }
     unsigned runs = commit_copies(waits, body);
     if (!runs) continue;
     each = runs;

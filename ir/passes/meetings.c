@@ -8,7 +8,8 @@
  * on by as many steps an iteration. Loops are walked twice, so that an iteration finds what the one before it has left, and a
  * third time, distances unknown, where the block does not meet in them. Of loops known to be short each iteration is walked; those
  * within many others once, as if an iteration before had left all of its accesses.
- * What a slot holds is read before it is written again, so writes only meet reads. (Dependences and their distances: Midkiff,
+ * What a slot holds is read before it is written again, so writes only meet reads; but a loop that reads it need not run: an op that
+ * fills a whole slot meets what it has written itself, in an iteration before. (Dependences and their distances: Midkiff,
  * Padua, "Compiler algorithms for synchronization", IEEE Trans. Computers C-36(12), 1987.) */
 
 #define NESTED_MOST 4  /* loops within one another that are walked several times each */
@@ -18,7 +19,7 @@ enum { UNKNOWN, BEGINNING }; /* origins; further ones are numbered as loops begi
 
 typedef struct {
   const IrOp *op, *channel, *slot;
-  bool writes;
+  bool writes, whole; /* whole: it writes all of the slot */
   unsigned origin;
   int64_t steps;
 } Access;
@@ -67,7 +68,7 @@ static Position *position_of(const Walk *walk, const IrValue *cursor)
 static bool may_meet(const Access *a, const Access *b)
 {
   int64_t slots = ir_attribute_int(a->channel, ATTR_SLOTS, 1);
-  if (a->slot != b->slot || a->writes == b->writes) return false;
+  if (a->slot != b->slot || (a->writes == b->writes && (a->op != b->op || !a->whole))) return false;
   return a->origin != b->origin || a->origin == UNKNOWN || (a->steps - b->steps) % slots == 0;
 }
 
@@ -90,10 +91,15 @@ static bool access_of(const Walk *walk, const IrOp *op, unsigned operand, Access
   const IrOp *slot = ir_slot_of(walk->kernel, expr, &channel);
   const IrExpr *cursor = slot ? ir_slot_cursor(expr) : NULL;
   const Position *position = cursor ? position_of(walk, cursor->value) : NULL;
+  bool writes = operand == 0 && (op->code == OP_COPY || op->code == OP_PUT);
+  IrType part = {0};
+  if (slot && writes) part = ir_expr_type(walk->kernel, expr);
   *access = (Access){.op = op,
                      .channel = channel,
                      .slot = slot,
-                     .writes = operand == 0 && (op->code == OP_COPY || op->code == OP_PUT),
+                     .writes = writes,
+                     .whole = slot && writes && part.kind == TYPE_TILE &&
+                              ir_tile_elements(&part) == ir_tile_elements(slot->declared),
                      .origin = position ? position->origin : UNKNOWN,
                      .steps = position ? position->steps : 0};
   return slot != NULL;

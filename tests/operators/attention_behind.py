@@ -55,6 +55,16 @@ def pages(lengths, heads, own, page, d, rows, kind="bf16"):
     return {"name": "behind", "inputs": inputs, "constants": constants, "nodes": [node], "outputs": ["y"]}, bad
 
 
+def lengths(lengths, capacity, d, ends):
+    """Caches of sequences whose rows lie behind one another."""
+    n = len(lengths)
+    inputs = {"q": tensor("f16", ends[-1], 2, d), **{x: tensor("f16", n, capacity, 1, d) for x in "kv"}}
+    constants = {"ends": {"type": "s32", "shape": [n + 1], "data": ends}, "n": {"type": "s32", "shape": [n], "data": lengths}}
+    node = {"op": "VarlenAttention", "domain": "adlgen", "inputs": ["q", "k", "v", "ends", "", "n"], "outputs": ["y"]}
+    return ({"name": "behind", "inputs": inputs, "constants": constants, "nodes": [node], "outputs": ["y"]},
+            {x: [(b, t, 0) for b in range(n) for t in range(lengths[b], capacity)] for x in "kv"})
+
+
 def latents(lengths, heads, capacity):
     """Of 576 elements, whose first 512 are the values."""
     n = len(lengths)
@@ -162,9 +172,15 @@ def cases():
     yield cache([0, 1, 63, 129, 299] * 2, 32, 16, 300, 64), ("--sms=7",)
     yield eight([3, 100, 400], 4, 2, 500, 128, 100), ()
     yield eight([3, 100, 400], 4, 2, 500, 64, 5), ()
+    for kind, stored in (("f16", None), ("bf16", "e4m3")):                         # blocks that walk come to tiles without keys
+        yield cache([0, 9, 0], 4, 2, 9, 64, rows=65, kind=kind, stored=stored, scales="one"), ("--sms=2",)
+        yield cache([0, 129, 0], 4, 2, 129, 64, rows=65, kind=kind, stored=stored, scales="one"), ("--sms=2",)
+    yield lengths([0, 9, 0], 9, 64, [0, 1, 90, 140]), ("--sms=2",)
+    yield lengths([0, 1, 0], 1, 64, [0, 88, 263, 263]), ("--sms=2",)
 
 
-SAMPLE = {(0, "h100"), (2, "a100"), (3, "h100"), (8, "h100"), (12, "a100"), (15, "h100"), (19, "h100")}  # ADLGEN_TEST_FULL runs all
+SAMPLE = {(0, "h100"), (2, "a100"), (3, "h100"), (8, "h100"), (12, "a100"), (15, "h100"), (19, "h100"), (27, "h100"),
+          (30, "a100")}  # ADLGEN_TEST_FULL runs all
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
  *
  * A slope's column - row is taken apart: s + (first + column - row) slope is (s + column slope) + (first - row) slope, the second a number a
  * row, and the first one multiply-add an element by numbers that are the same for all tiles. Distances are exact in f32 up to 2^24, and so is
- * first - row; columns are below a tile's extent, so nothing large is rounded where weights are not small. */
+ * first - row. But s + column slope is rounded relative to column slope, up to a tile's extent times the slope, also where the distance is small
+ * and s + distance slope would not be: beside a slope of 2 and a score near 1 some 1e-5 of the score, which weights of 16 bits do not show and a
+ * log-sum-exp in f32 does (docs/attention.md). */
 #include "ir/passes/lift_scores.h"
 #include <float.h>
 #include <math.h>

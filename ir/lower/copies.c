@@ -298,6 +298,7 @@ static void copy_tensor_load(Lower *lower, IrOp *op, const LowerShared *shared)
   IrExpr *blocks = mask ? lower_s32(lower, mask) : NULL;
   const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE); /* condition, map */
   IrExpr *beyond = edge ? lower_condition(lower, edge->items[0]) : NULL;
+  IrExpr *within = edge ? lower_not(lower, beyond) : NULL; /* in front of the copies that it guards */
   unsigned at[LAYOUT_MAX_DIMS] = {0};
   do {
     IrExpr *operands[2 + IR_MAX_RANK] = {lower_address(lower, box_address(shared, at)),
@@ -311,7 +312,7 @@ static void copy_tensor_load(Lower *lower, IrOp *op, const LowerShared *shared)
       if (blocks) ir_attribute_set(copy, ATTR_MULTICAST, blocks);
       if (ir_attribute(op, ATTR_CACHE))
         ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(op, ATTR_CACHE));
-      if (edge) lower_when(copy, i ? beyond : lower_not(lower, beyond));
+      if (edge) lower_when(copy, i ? beyond : within);
       if (exists) lower_when(copy, exists);
     }
   } while (next_box(&boxes, shared, at));

@@ -321,12 +321,7 @@ bool attention_is_legal(const Problem *problem, Choice *choice, const char **why
 {
   DryRuns *runs = problem->dry ? problem->dry : problem->judged;
   if (!runs) return true;
-  const DrySummary *summary = dry_run(runs, choice);
-  if (summary && summary->legal && 2 * summary->sums > summary->registers) {
-    choice->exact = true;
-    summary = dry_run(runs, choice);
-    choice->exact = false;
-  }
+  const DrySummary *summary = dry_run_registers(runs, choice);
   if (!summary || summary->legal) return true;
   if (!*why) *why = arena_strdup(problem->arena, summary->why);
   return false;

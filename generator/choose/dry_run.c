@@ -78,6 +78,16 @@ const DrySummary *dry_run(DryRuns *runs, const Choice *choice)
   return g_hash_table_lookup(runs->known, key);
 }
 
+const DrySummary *dry_run_registers(DryRuns *runs, const Choice *choice)
+{
+  const DrySummary *summary = dry_run(runs, choice), *whole;
+  if (!summary || !summary->legal || 2 * summary->sums <= summary->registers) return summary;
+  Choice exact = *choice;
+  exact.exact = true;
+  whole = dry_run(runs, &exact);
+  return whole && !whole->legal ? whole : summary; /* the last passes leave no roles to read registers from */
+}
+
 typedef struct {
   const DryRuns *runs;
   GPtrArray *choices, *summaries; /* of those that are run */

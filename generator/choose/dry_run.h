@@ -36,6 +36,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(DryRuns, dry_runs_free)
 /* The summary, which lives as long as the table; NULL: there were as many runs as there may be. Asked by one thread at a
  * time, so that which choices are run never depends on threads. */
 const DrySummary *dry_run(DryRuns *runs, const Choice *choice);
+/* The same; where sums take more than half of a thread's registers all passes are run, which count what else lives beside them. */
+const DrySummary *dry_run_registers(DryRuns *runs, const Choice *choice);
 /* Runs those of the choices that are not known, on several threads; as often as dry_run() would, in this order. */
 void dry_run_ahead(DryRuns *runs, const Choice *choices, unsigned n, unsigned threads);
 /* Runs so far. */

@@ -17,10 +17,22 @@
 static const int64_t measured_ranges[] = {8,   16,  32,   64,   128,  192,  256, 384,
                                           512, 768, 1024, 1536, 2048, 3072, 4096};
 
+/* Of several products the epilogue's operands live beside all their sums, and what is not known to lie at whole vectors takes more: a
+ * tile that the passes let be for the best case may have too few registers here. Variants behind it serve its rows. */
+static bool is_refused(Chooser *chooser, const Choice *choice)
+{
+  const Problem *problem = chooser->problem;
+  if (!problem->dry || !gemm_has_several(gemm_of(problem->op)) || choose_is_forced(problem)) return false;
+  const DrySummary *summary = dry_run_registers(problem->dry, choice);
+  bool refused = summary && !summary->legal;
+  if (refused) choose_note(chooser, "variant of tile %s left out: %s", choice->tile_text, summary->why);
+  return refused;
+}
+
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   gemm_variant(chooser->problem, choice, tile, fast, comes_back);
-  chooser->n++;
+  if (!fast || !is_refused(chooser, choice)) chooser->n++;
 }
 
 static GemmCandidate pick(Chooser *chooser, bool warpgroups, int64_t m, bool bounded, bool *tuned)

@@ -103,6 +103,11 @@ bool choose_gemm_times(Chooser *chooser)
       arena_printf(problem->arena, "%dx%dx%d", ROWS, (int)(tile.columns * gemm->products), (int)tile.depth);
   choice->suffix = arena_printf(problem->arena, "%s_times", choice->tile_text);
   choice->kernel_of = 0;
+  const DrySummary *summary = problem->dry ? dry_run_registers(problem->dry, choice) : NULL;
+  if (summary && !summary->legal) {
+    choose_note(chooser, "all times of the loop in one launch: no, %s", summary->why);
+    return false;
+  }
   chooser->n = 1;
   choose_note(chooser, "all times of the loop in one launch: tile %s", choice->tile_text);
   return true;

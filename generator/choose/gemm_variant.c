@@ -478,11 +478,14 @@ bool gemm_settle(Chooser *chooser, GemmCandidate *candidate)
   bool taken = true;
   scratch.arena = arena_new();
   if (gemm_variant_dry(&scratch, &choice, candidate)) {
+    bool several =
+        gemm_has_several(gemm_of(scratch.op)); /* epilogues that take all of them keep more beside the sums */
     const DrySummary *summary = dry_run(scratch.dry, &choice);
     while (summary && summary->crowded && candidate->stages > LEAST_STAGES) {
       replace_int(&scratch, &choice, "stages", --candidate->stages);
       summary = dry_run(scratch.dry, &choice);
     }
+    if (several) summary = dry_run_registers(scratch.dry, &choice);
     const char *why =
         summary ? gemm_refusal(&scratch, candidate, summary) : "as many as may be were shown to the passes";
     taken = !why;

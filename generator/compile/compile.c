@@ -392,6 +392,10 @@ static bool open_times(Compilation *compilation, const FusedOperator *op, const 
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   Problem problem = problem_of(all, compilation->graph, compilation->gpu, compilation->options, plan->arena);
   problem.spaces = compilation->spaces;
+  DryRunner runner = {compilation->gpu, compilation->options, compilation->libraries,
+                      compilation->mechanisms};
+  g_autoptr(DryRuns) dry = dry_runs_new(all, compilation->graph, compile_dry_run, &runner);
+  problem.dry = dry;
   *chooser = (Chooser){.problem = &problem, .explain = explain};
   if (!choose_by_model(chooser)) return false;
   OpenOperator *opened = add_opened(compilation, all);

@@ -232,4 +232,5 @@ for device in ("h100", "a100"):
     # few SMs take wide tiles, of whose columns the last tile has some only: a copy beside those of whole boxes
     check(device, "LSTM", (3, 2, 8, 40), kind="f16", optional=("b", "h", "c"), open_=True, words=("--sms", 2))
     check(device, "GRU", (2, 5, 8, 24), kind="f16", optional=("b", "h"), linear_before_reset=1, words=("--sms", 2))
+check("h100", "LSTM", (2, 3, 16, 96), kind="f16", optional=("h", "p"), open_=True, words=("--sms", 30), clip=0.5)  # registers beside four products' sums
 print("LSTM, GRU, RNN: right")

@@ -275,6 +275,14 @@ static bool ends_within(const FusedAttention *attention)
   return loaded || attention->pages.rows || attention->sequences.packed;
 }
 
+/* Its blocks would read a tile of a tensor without elements. */
+static bool may_have_no_rows(const Problem *problem)
+{
+  int64_t least, most;
+  symbolic_range(attention_of(problem->op)->rows, &problem->graph->facts, &least, &most);
+  return least < 1;
+}
+
 static void set_tile(const AttentionTrial *trial, const Candidate *tile)
 {
   const Problem *problem = trial->problem;
@@ -293,6 +301,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   attention_set_heads(choice, attention->type, attention->depth, attention->width,
                       one ? candidate_int(tile, "columns") : 1, attention->causal);
   if (one) choice_set_int(choice, "needed", choose_maximum(problem, attention->rows));
+  if (one) choice_set_int(choice, "empty", may_have_no_rows(problem));
   if (one) choice_set_int(choice, "joined", attention->joined.taken);
   choice_set_int(choice, "cleared", ends_within(attention));
   if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);

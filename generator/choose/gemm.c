@@ -232,9 +232,14 @@ static bool add_last(Chooser *chooser, GemmCandidate tile, bool warpgroups, bool
   if (!priced) tile = settled(chooser, tile);
   finish(chooser, choice, tile, true, comes_back);
   if (!all) return true;
-  choice = choose_open(chooser, gemm_variant_template(gemm));
-  gemm_require_fast(chooser->problem, choice, warpgroups, false);
-  if (!choice->guard || !symbolic_same(choice->guard, all)) finish(chooser, choice, tile, true, comes_back);
+  unsigned before = chooser->n;
+  do {
+    choice = choose_open(chooser, gemm_variant_template(gemm));
+    gemm_require_fast(chooser->problem, choice, warpgroups, false);
+    if (choice->guard && symbolic_same(choice->guard, all)) break;
+    finish(chooser, choice, tile, true, comes_back);
+    tile.bn /= 2; /* if refused: half of the sums leave registers */
+  } while (chooser->n == before && tile.bn && tile.bn == whole_parts(gemm, tile.bn));
   return true;
 }
 

@@ -312,7 +312,7 @@ static bool may_multiply_again(const Softmax *softmax)
 {
   const IrOp *scores = softmax->high->operands[0]->value->def;
   if (!softmax->product || scores->code != OP_VAR || !scores->n_operands)
-    return false; /* a copy of the product */
+    return false;                            /* a copy of the product */
   const IrExpr *first = scores->operands[0]; /* a number, where scores are the product itself */
   const IrOp *product = first->kind == EXPR_VALUE ? first->value->def : NULL;
   const IrOp *end = softmax->slice->pdata[softmax->slice->len - 1];

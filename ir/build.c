@@ -320,6 +320,16 @@ void ir_replace_uses(IrRegion *region, const IrValue *value, IrExpr *with)
   ir_region_visit(region, replace_in_op, &replacement);
 }
 
+void ir_replace_uses_behind(const IrOp *op, const IrValue *value, IrExpr *with)
+{
+  Replacement replacement = {op->parent->function->module, value, with};
+  for (IrOp *reader = op->next; reader; reader = reader->next) {
+    replace_in_op(reader, &replacement);
+    for (unsigned i = 0; i < reader->n_regions; i++)
+      ir_region_visit(reader->regions[i], replace_in_op, &replacement);
+  }
+}
+
 IrBuilder ir_before_first_use(IrOp *op)
 {
   IrOp *use = op->next;

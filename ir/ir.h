@@ -412,6 +412,8 @@ bool ir_is_several(const IrExpr *expr);
 IrOp *ir_symbol_find(const IrFunction *function, const char *symbol);
 /* Replaces every use of a value inside a region (nested ones too). */
 void ir_replace_uses(IrRegion *region, const IrValue *value, IrExpr *with);
+/* The same in what stands behind `op` in its region. */
+void ir_replace_uses_behind(const IrOp *op, const IrValue *value, IrExpr *with);
 /* Where the first use of the op's result stands: at the start of the `if` around all uses, or in front of the op. */
 IrBuilder ir_before_first_use(IrOp *op);
 /* Visits every op of a region, nested ones too, in order; the visitor may remove the op it is given. */

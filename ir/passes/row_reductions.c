@@ -201,29 +201,6 @@ static bool is_computed(const IrExpr *operand)
   return def && def->code != OP_LOAD && def->code != OP_CAST;
 }
 
-typedef struct {
-  const IrValue *value;
-  IrExpr *with;
-} Later;
-
-static IrExpr *later_leaf(const IrExpr *leaf, void *data)
-{
-  const Later *later = data;
-  return leaf->kind == EXPR_VALUE && leaf->value == later->value ? later->with : NULL;
-}
-
-/* Who reads the value behind the reduction reads what it takes: it is the same inside of the row, and two need not be kept. */
-static void use_later(const Rows *rows, IrOp *reduce, const IrValue *value, IrExpr *with)
-{
-  Later later = {value, with};
-  for (IrOp *op = reduce->next; op; op = op->next) {
-    for (unsigned i = 0; i < op->n_operands; i++)
-      op->operands[i] = ir_expr_map(rows->module, op->operands[i], later_leaf, &later);
-    for (unsigned i = 0; i < op->n_regions; i++)
-      ir_replace_uses(op->regions[i], value, with);
-  }
-}
-
 bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first)
 {
   IrBuilder builder = ir_builder_before(reduce);
@@ -239,7 +216,8 @@ bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first)
     IrExpr *operand = reduce->operands[i];
     type = ir_expr_type(rows->kernel, operand);
     reduce->operands[i] = ir_emit_value(&builder, OP_SELECT, type, "within", 3, in, operand, identity);
-    if (!first && is_computed(operand)) use_later(rows, reduce, operand->value, reduce->operands[i]);
+    /* Who reads the value behind the reduction reads what it takes: it is the same inside of the row, and two need not be kept. */
+    if (!first && is_computed(operand)) ir_replace_uses_behind(reduce, operand->value, reduce->operands[i]);
   }
   return true;
 }

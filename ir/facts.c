@@ -9,43 +9,122 @@ static unsigned lowest_bit(uint64_t value, unsigned limit)
   return bit > limit ? limit : (unsigned)bit;
 }
 
-/* Facts of a value: what defines it, as far as integer expressions go. */
-static unsigned value_multiple(const IrFunction *function, const IrValue *value, unsigned limit)
+/* What a variable is taken to be a multiple of while what is written to it is looked at. */
+typedef struct Assumed {
+  const struct Assumed *outer;
+  const IrValue *variable;
+  unsigned multiple;
+} Assumed;
+
+/* Where an expression stands. */
+typedef struct Place {
+  const IrFunction *function;
+  bool walks;             /* what a walk's sub-kernel gives is looked into */
+  const IrOp *walk;       /* the function is this walk's sub-kernel; NULL: it is a kernel */
+  const IrFunction *from; /* where the walk is */
+  const Assumed *assumed;
+} Place;
+
+static unsigned multiple_of(const Place *place, const IrExpr *expr, unsigned limit);
+
+/* Writes to a variable. */
+typedef struct Writes {
+  const Place *place;
+  const IrValue *variable;
+  unsigned multiple;
+} Writes;
+
+static void visit_write(IrOp *op, void *data)
 {
-  if (value->def && value->def->code == OP_LET && !value->variable)
-    return ir_known_multiple(function, value->def->operands[0], limit);
-  if (value->argument_of && value->argument_of->owner && value->argument_of->owner->code == OP_FOR) {
-    const IrOp *loop = value->argument_of->owner; /* low + i * step */
-    unsigned low = ir_known_multiple(function, loop->operands[0], limit);
-    return loop->n_operands > 2 ? ir_known_multiple(function, loop->operands[2], low) : MIN(low, 1);
+  Writes *writes = data;
+  if (op->code == OP_SET && op->operands[0]->value == writes->variable)
+    writes->multiple = MIN(writes->multiple, multiple_of(writes->place, op->operands[1], writes->multiple));
+}
+
+/* Of a sub-kernel's variable: whatever it begins with and is set to, if it is one so far. */
+static unsigned variable_multiple(const Place *place, const IrValue *variable, unsigned limit)
+{
+  for (const Assumed *known = place->assumed; known; known = known->outer)
+    if (known->variable == variable) return MIN(known->multiple, limit);
+  if (!variable->def || variable->def->code != OP_VAR || !variable->def->n_operands) return 1;
+  Assumed assumed = {place->assumed, variable, limit};
+  Place inside = *place;
+  inside.assumed = &assumed;
+  for (;;) {
+    Writes writes = {&inside, variable, multiple_of(&inside, variable->def->operands[0], assumed.multiple)};
+    ir_region_visit(place->function->body, visit_write, &writes);
+    if (writes.multiple == assumed.multiple) return assumed.multiple;
+    assumed.multiple = writes.multiple;
   }
+}
+
+/* Of a sub-kernel's parameter: what the walk hands to it, whose index comes first. */
+static unsigned parameter_multiple(const Place *place, const IrValue *value, unsigned limit)
+{
+  const Place outside = {.function = place->from, .walks = true};
+  for (unsigned i = 1; i < place->function->n_parameters && i < place->walk->n_operands; i++)
+    if (place->function->parameters[i] == value)
+      return multiple_of(&outside, place->walk->operands[i], limit);
   return 1;
 }
 
+/* Of a coordinate of a walk whose sub-kernel gives it. */
+static unsigned coordinate_multiple(const Place *place, const IrOp *walk, const IrValue *value,
+                                    unsigned limit)
+{
+  const IrRegion *body = walk->regions[0];
+  const IrFunction *kernel = place->function;
+  const IrFunction *scheduler = walk->n_operands && walk->operands[0]->kind == EXPR_SYMBOL
+                                    ? ir_function_find(kernel->module, walk->operands[0]->name)
+                                    : NULL;
+  const IrOp *end = scheduler ? scheduler->body->last : NULL;
+  const Place inside = {.function = scheduler, .walks = true, .walk = walk, .from = kernel};
+  for (unsigned i = 0; end && end->code == OP_RETURN && i < body->n_arguments && i + 1 < end->n_operands; i++)
+    if (body->arguments[i] == value) return multiple_of(&inside, end->operands[i + 1], limit);
+  return 1;
+}
+
+/* Facts of a value: what defines it, as far as integer expressions go. */
+static unsigned value_multiple(const Place *place, const IrValue *value, unsigned limit)
+{
+  if (value->def && value->def->code == OP_LET && !value->variable)
+    return multiple_of(place, value->def->operands[0], limit);
+  if (value->argument_of && value->argument_of->owner && value->argument_of->owner->code == OP_FOR) {
+    const IrOp *loop = value->argument_of->owner; /* low + i * step */
+    unsigned low = multiple_of(place, loop->operands[0], limit);
+    return loop->n_operands > 2 ? multiple_of(place, loop->operands[2], low) : MIN(low, 1);
+  }
+  const IrOp *owner = value->argument_of ? value->argument_of->owner : NULL;
+  if (place->walks && owner && owner->code == OP_TILES)
+    return coordinate_multiple(place, owner, value, limit);
+  if (!place->walk) return 1;
+  return value->variable ? variable_multiple(place, value, limit) : parameter_multiple(place, value, limit);
+}
+
 /* A multiple of a power of two times more is divided by it without rest. Products of two such limits stay in 32 bits. */
-static unsigned quotient_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit)
+static unsigned quotient_multiple(const Place *place, const IrExpr *expr, unsigned limit)
 {
   int64_t by;
   bool power =
       ir_expr_is_int(expr->items[1], &by) && by > 0 && !(by & (by - 1)) && by <= UINT16_MAX / MAX(1, limit);
   if (!power) return 1;
-  return MAX(1, ir_known_multiple(function, expr->items[0], limit * (unsigned)by) / (unsigned)by);
+  return MAX(1, multiple_of(place, expr->items[0], limit * (unsigned)by) / (unsigned)by);
 }
 
-unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit)
+static unsigned multiple_of(const Place *place, const IrExpr *expr, unsigned limit)
 {
   switch (expr->kind) {
   case EXPR_INT: return lowest_bit((uint64_t)expr->integer, limit);
   case EXPR_DIM: {
-    const IrDim *dim = ir_dim_find(function, expr->name);
+    const IrDim *dim = ir_dim_find(place->function, expr->name);
     if (dim && dim->multiple > 1) return lowest_bit((uint64_t)dim->multiple, limit);
     return 1;
   }
-  case EXPR_VALUE: return value_multiple(function, expr->value, limit);
+  case EXPR_VALUE: return value_multiple(place, expr->value, limit);
   case EXPR_BINARY: {
-    if (expr->operator_ == OPERATOR_DIV) return quotient_multiple(function, expr, limit);
-    unsigned a = ir_known_multiple(function, expr->items[0], limit);
-    unsigned b = ir_known_multiple(function, expr->items[1], limit);
+    if (expr->operator_ == OPERATOR_DIV) return quotient_multiple(place, expr, limit);
+    unsigned a = multiple_of(place, expr->items[0], limit);
+    unsigned b = multiple_of(place, expr->items[1], limit);
     if (expr->operator_ == OPERATOR_MUL) return MIN(limit, a * b);
     bool keeps =
         expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB || expr->operator_ == OPERATOR_MOD;
@@ -53,11 +132,23 @@ unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsig
   }
   case EXPR_CALL:
     if (expr->n == 2 && (g_str_equal(expr->name, "min") || g_str_equal(expr->name, "max")))
-      return MIN(ir_known_multiple(function, expr->items[0], limit),
-                 ir_known_multiple(function, expr->items[1], limit));
+      return MIN(multiple_of(place, expr->items[0], limit), multiple_of(place, expr->items[1], limit));
     return 1;
+  case EXPR_SELECT:
+    if (!place->walks) return 1;
+    return MIN(multiple_of(place, expr->items[1], limit), multiple_of(place, expr->items[2], limit));
   default: return 1;
   }
+}
+
+unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit)
+{
+  return multiple_of(&(Place){.function = function}, expr, limit);
+}
+
+unsigned ir_walked_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit)
+{
+  return multiple_of(&(Place){.function = function, .walks = true}, expr, limit);
 }
 
 static int64_t saturating_mul(int64_t a, int64_t b)

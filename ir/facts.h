@@ -6,6 +6,8 @@
 
 /* The largest power of two up to `limit` (a power of two) that is known to divide an integer expression. */
 unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit);
+/* The same, of a kernel whose walks of tiles are still one op each, and of what their sub-kernels give too. */
+unsigned ir_walked_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit);
 /* An upper bound of a non-negative integer expression, or INT64_MAX. */
 int64_t ir_known_maximum(const IrFunction *function, const IrExpr *expr);
 /* Is an integer expression never below 0, whatever its dims and places are? */

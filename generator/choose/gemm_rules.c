@@ -45,6 +45,17 @@ static bool may_be_multiple(const Symbolic *stride, NumberType type, unsigned by
   return bytes <= 16 || !symbolic_is_constant(stride, &known) || known * number_bits(type) % (8 * bytes) == 0;
 }
 
+/* Do a group's boxes of an operand begin at whole pieces of its rows, where groups lie along these? It is `align` alone that says where. */
+static bool groups_begin_at_pieces(const Gpu *gpu, const FusedGemm *gemm, bool of_b)
+{
+  NumberType type = gemm_stored(gemm, of_b);
+  const Symbolic *apart = gemm->n_batch ? (of_b ? gemm->b_batch : gemm->a_batch)[0] : NULL;
+  bool shared = apart && symbolic_equals(apart, 0), /* by all groups: its rows (B's columns) are theirs */
+      across = of_b ? gemm->b_n_major : gemm->a_m_major;
+  bool within = gemm->groups == GEMM_DEPTHS ? !across : gemm_groups_rows(gemm) && shared && across;
+  return !within || number_bytes_of(type, gemm->align) % fact(gpu, "tma.box_row_multiple", 1) == 0;
+}
+
 bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm)
 {
   const Gpu *gpu = problem->gpu;
@@ -52,6 +63,7 @@ bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm)
   unsigned multiple = gemm_map_multiple(gpu);
   if (!swizzles(gpu, a) || !swizzles(gpu, b)) return false;
   if (PRODUCT_RANK > fact(gpu, "tma.rank_max", G_MAXUINT)) return false;
+  if (!groups_begin_at_pieces(gpu, gemm, false) || !groups_begin_at_pieces(gpu, gemm, true)) return false;
   bool multiples = may_be_multiple(gemm->a_m_major ? gemm->a_k : gemm->a_m, a, multiple) &&
                    may_be_multiple(gemm->b_n_major ? gemm->b_k : gemm->b_n, b, multiple);
   if (gemm->summed)

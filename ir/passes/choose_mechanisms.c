@@ -184,15 +184,24 @@ static const char *missing(const Choice *choice, const Mechanism *mechanism)
   return choice_refusal(choice, "the description lists no %s", mechanism->label);
 }
 
-/* Why no tensor map of the engine describes the tensor; NULL if one does. */
-static const char *map_refusal(const Choice *choice, const IrType *tensor, const Mechanism *engine)
+/* Why no box of the engine lies where a fill reads the tensor; NULL if one does. A box may begin at any row, but of a row at whole pieces
+ * of it alone: the instruction faults else. */
+static const char *box_refusal(const Choice *choice, const IrType *tensor, const IrOp *fill,
+                               const Mechanism *engine)
 {
+  const IrExpr *access = ir_untransposed(fill->operands[1]);
+  int inner = ir_contiguous_dim(tensor);
+  unsigned piece = MAX(1, number_elements(tensor->element, engine->row_multiple));
   if (tensor->rank > engine->rank_max)
     return choice_refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
                           engine->rank_max);
   if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
     return choice_refusal(choice, "base or strides are not known to be multiples of %u bytes",
                           MAX(engine->stride_multiple, engine->address_multiple));
+  if (access->kind == EXPR_INDEX && inner + 1 < (int)access->n &&
+      ir_walked_multiple(choice->kernel, access->items[inner + 1], piece) < piece)
+    return choice_refusal(choice, "tiles are not known to begin at multiples of %u bytes of a row",
+                          engine->row_multiple);
   return NULL;
 }
 
@@ -206,7 +215,7 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
                                              brought_extent(choice, operand, fill, operand->inner));
   unsigned rows = brought_extent(choice, operand, fill, 1 - operand->inner),
            swizzle = swizzle_widest(swizzles, width);
-  const char *unmapped = map_refusal(choice, tensor, engine);
+  const char *unmapped = box_refusal(choice, tensor, fill, engine);
   if (unmapped) return unmapped;
   if (!swizzles)
     return choice_refusal(choice, "%s and %s have no swizzle in common", engine->label, product->label);
@@ -525,7 +534,7 @@ static const char *rows_refusal(const Choice *choice, const Operand *operand, co
   if (!engine) return "the description lists no TMA copies";
   if (choice->threads) return "threads have to fill another slot of the kernel";
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
-  const char *unmapped = map_refusal(choice, tensor, engine);
+  const char *unmapped = box_refusal(choice, tensor, fill, engine);
   if (unmapped) return unmapped;
   unsigned inner = filled_extent(choice, fill, operand->inner),
            rows = filled_extent(choice, fill, 1 - operand->inner);

@@ -157,6 +157,12 @@ def cases():
     yield grouped("index", index(500, 128, [(0, 100), (2, 129)]), 500, 3, 136, 72, transB=1, align=128)
     yield grouped("index", index(500, 128, [(1, 1), (2, 244)]), 500, 3, 136, 72, transB=1, align=128)
     yield grouped("index", index(200, 64, [(0, 64), (1, 1), (2, 72)]), 200, 3, 40, 64, transB=1, align=64)
+    for align in (1, 4, 8): # rows that lie side by side, and groups that begin anywhere among them
+        graph = grouped("ends", [3, 90, 91, 190], 200, 4, 136, 72, align=align)
+        graph["inputs"]["x"] = {"type": "bf16", "shape": [72, 200], "align": 16}
+        del graph["inputs"]["a"]
+        graph["nodes"].insert(0, {"op": "Transpose", "inputs": ["x"], "outputs": ["a"], "attributes": {"perm": [1, 0]}})
+        yield graph
     yield grouped("ends", [], 20, 0, 16, 64, transB=1)
     yield grouped("ends", [0, 0], 0, 2, 16, 64, transB=1)
     yield grouped("counts", [3, 4], 0, 2, 16, 64, transB=1)
@@ -207,6 +213,7 @@ def deep_cases():
         for transposed in (0, 1):
             yield depths([65, 190, 200], 33, 31, 201, turned=turned, added=False, transB=transposed)
             yield depths([64, 130, 193, 256], 192, 72, 256, turned=turned, added=False, transB=transposed, align=8)
+            yield depths([1, 83, 193, 256], 192, 72, 256, turned=turned, added=False, transB=transposed) # whole steps that begin anywhere
     for hole, ends in ((((0, 1), (128, 255), (256, 256), (256, 385)), [1, 255, 256, 385]), (((0, 0), (0, 127), (128, 257)), [0, 127, 257]), (((0, 129), (256, 256), (256, 320)), [129, 129, 320])):
         for turned in (0, 1):
             yield depths(ends, 72, 40, 392, turned=turned, hole=hole, align=128, transB=1 - turned)

@@ -1,5 +1,6 @@
 /* Errors are taken over the whole tensor and over blocks of it: a single rounding far from the others is no
  * fault, a wrong row or tile is. */
+#include "reference/errors.h"
 #include "reference/operators.h"
 #include <math.h>
 #include <string.h>
@@ -218,6 +219,7 @@ static void compare_element(Pass *pass, size_t i, double block, Sums *sums, Comp
     return;
   }
   double most = SINGLE_FACTOR * fmax(error, a->limit * fmax(fabs(y), block));
+  most = fmax(most, 2 * error_of_storing(out->type, y)); /* the number beside it, where steps are wide */
   if (d > c->max_abs && (!undetermined || pass->all)) {
     c->max_abs = d;
     if (!c->misplaced && !c->outliers) c->worst = i;

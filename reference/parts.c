@@ -57,6 +57,15 @@ double part_scale(const ReferenceCall *call, const Value *queries)
   return scale != 0 ? scale : 1 / sqrt((double)MAX(queries->shape[queries->rank - 1], 1));
 }
 
+/* Of the tanh of scores whose operands have 16 bits: kernels compute it as well as results of f16 want it (docs/numerics.md). */
+#define NARROW_TANH 0x1p-14
+
+static void bend_narrowly(Part *bent, NumberType type)
+{
+  for (size_t i = 0; bent->errors.each && number_bits(type) <= 16 && i < bent->value->n; i++)
+    bent->errors.each[i] = error_sum(bent->errors.each[i], NARROW_TANH * fabs(bent->value->floats[i]));
+}
+
 Part part_scores(Parts *at, Part product, const Value *queries, Part *bent)
 {
   double cap = reference_number(at->call, "softcap");
@@ -64,6 +73,7 @@ Part part_scores(Parts *at, Part product, const Value *queries, Part *bent)
   if (bent) *bent = (Part){0};
   if (!(cap > 0)) return scores;
   scores = part_of(at, "Tanh", part_of(at, "Div", scores, part_number(at, cap)), (Part){0});
+  if (at->ok) bend_narrowly(&scores, queries->type);
   if (bent) *bent = part_copy(at, &scores);
   return part_of(at, "Mul", scores, part_number(at, cap));
 }

@@ -369,7 +369,9 @@ static Value *arg(const ReferenceCall *call, GError **error)
   if (!y) return NULL;
   Rows rows = rows_of(x, axes);
   for (size_t r = 0; r < rows.n_rows; r++)
-    y->integers[r] = (int64_t)best_of(x, &rows, r, which);
+    y->integers[r] = rows.n_columns ? (int64_t)best_of(x, &rows, r, which)
+                     : which.last   ? -INT32_MAX
+                                    : INT32_MAX; /* ONNX does not say: no element's */
   free_rows(&rows);
   return y;
 }

@@ -72,9 +72,9 @@ void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Copies the nodes that are needed to fuser->live. Refuses what no kernel exists for. */
 bool fuser_open(Fuser *fuser, GError **error);
-/* A vector of scales becomes a view that broadcasts along the axis it is for. The node is the fuser's copy.
- * ERROR_UNSUPPORTED if the vector is computed by the graph itself. */
-bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error);
+/* A vector of scales becomes a view that broadcasts along the axis it is for, by a live node in front where the graph computes it. The
+ * node is the fuser's copy, which is not among the live ones yet. */
+void fuser_place_scales(Fuser *fuser, GraphNode *node);
 /* Fused operators of the groups, in order. */
 bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error);
 

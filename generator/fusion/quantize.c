@@ -37,25 +37,39 @@ static GraphTensor *as_stored(GraphTensor *tensor)
   return number_is_packed(stored->type) || stored->type == NUMBER_E8M0 ? stored : tensor;
 }
 
-bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error)
+/* A vector that the graph computes, by a node in front of the reader: groups know what they compute by the tensor itself, not by a view of it. */
+static GraphTensor *shown_along(Fuser *fuser, GraphTensor *vector, const GraphNode *reader, unsigned rank)
+{
+  const Symbolic *shape[GRAPH_MAX_RANK] = {vector->shape[0]};
+  for (unsigned d = 1; d < rank; d++)
+    shape[d] = symbolic_constant(fuser->arena, 1);
+  const char *name = arena_printf(fuser->arena, "%s.along%u", vector->name, fuser->tensors->len);
+  GraphTensor *shown = fuser_new_tensor(fuser, name, vector->type, reader->mark, shape, rank);
+  GraphNode *reshape = fuser_copy_node(fuser, reader, vector, shown);
+  reshape->op = operator_of(ONNX_Reshape);
+  reshape->attributes = arena_new_array(fuser->arena, GraphAttribute, reshape->op->n_attributes + 1);
+  reshape->loop = reader->loop;
+  shown->producer = reshape;
+  g_ptr_array_add(fuser->live, reshape);
+  return shown;
+}
+
+void fuser_place_scales(Fuser *fuser, GraphNode *node)
 {
   unsigned rank = node->inputs[0]->rank, axis = node->axes ? (unsigned)__builtin_ctz(node->axes) : rank - 1;
-  if (!node->axes || axis + 1 == rank) return true;
+  if (!node->axes || axis + 1 == rank) return;
   for (unsigned i = 1; i < node->n_inputs; i++) {
-    const GraphTensor *vector = as_stored(node->inputs[i]);
+    GraphTensor *vector = as_stored(node->inputs[i]);
     if (!vector || vector->rank != 1 || graph_has_one_element(vector)) continue;
-    if (vector->producer) { /* groups know what they compute by the tensor itself, not by a view of it */
-      error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->input_marks[i], "unsupported-input",
-                "make it an input or constant, or quantise along the last axis",
-                "scales that the graph computes are supported along the last axis only");
-      return false;
+    if (vector->producer) {
+      node->inputs[i] = shown_along(fuser, vector, node, rank - axis);
+      continue;
     }
     GraphTensor *view = view_of(fuser, vector, rank - axis);
     view->shape[0] = vector->shape[0];
     view->strides[0] = vector->strides[0];
     node->inputs[i] = view;
   }
-  return true;
 }
 
 /* ---- into products ---- */

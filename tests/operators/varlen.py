@@ -85,6 +85,7 @@ def cases():
     yield varlen(mixed, 4, 2, 64, rows=300, is_causal=1, slopes=[4], sums=True)
     for attributes in ({}, {"is_causal": 1, "softcap": 3.0}, {"diagonal": "begin", "left_window_size": 30}):
         yield varlen(mixed, 4, 2, 64, rows=300, key_ends=[0, 40, 400, 400, 470, 600], keys=600, slopes=[4] if attributes else [1], sums=True, **attributes)
+    yield varlen([0, 13, 35, 64], 48, 3, 192, dtype="f16", is_causal=1, diagonal="begin", softcap=2.0, slopes=[48], sums=True)  # scores near 0, tanh of f16
     yield varlen([0, 0, 1], 4, 2, 64, lengths=[3, 14], keys=31, is_causal=1, slopes=[4], sums=True) # one row in all stands at its last key
     for slopes in ([4], []):
         yield varlen([0, 1, 2, 3, 4], 4, 2, 64, lengths=[64, 65, 1, 128], keys=128, is_causal=1, slopes=slopes, sums=True, dtype="f16")

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#define LIMIT_F16  1e-3
 #define LIMIT_BF16 4e-3
 #define LIMIT_F32  5e-6
 #define WIDEST     0.06
@@ -472,6 +473,21 @@ static void test_cancelled(void **state)
   assert_false(compare_with_errors(out, reference, &error, LIMIT_F32, WIDEST, INFINITY).ok);
 }
 
+/* Among numbers whose step is wide, that next to the right one is as near as rounding comes. */
+static void test_wide_steps(void **state)
+{
+  enum { LARGE = 64, ALL = 128 };
+  double numbers[ALL];
+  for (unsigned i = 0; i < ALL; i++)
+    numbers[i] = i < LARGE ? 1 : 26 * 0x1p-24;
+  g_autoptr(Value) reference = make_value(NUMBER_F16, 1, (int64_t[]){ALL}, numbers);
+  g_autoptr(Tensor) out = tensor_of(reference);
+  set_element(out, 100, 27 * 0x1p-24);
+  assert_int_equal(compare_values(out, reference, LIMIT_F16).outliers, 0);
+  set_element(out, 100, 28 * 0x1p-24);
+  assert_int_equal(compare_values(out, reference, LIMIT_F16).outliers, 1);
+}
+
 /* Of an element that nothing is known of anything may come; its neighbours are compared all the same. */
 static void test_unknown(void **state)
 {
@@ -558,15 +574,25 @@ static void test_wide_integers(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_storing),       cmocka_unit_test(test_operators),
-      cmocka_unit_test(test_edges),         cmocka_unit_test(test_one_wrong_element),
-      cmocka_unit_test(test_two_units),     cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_unknown),       cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_one_hot),       cmocka_unit_test(test_flat_row),
-      cmocka_unit_test(test_poles),         cmocka_unit_test(test_exact),
-      cmocka_unit_test(test_cut_off),       cmocka_unit_test(test_one_wrong_row),
-      cmocka_unit_test(test_wide),          cmocka_unit_test(test_few_undetermined),
-      cmocka_unit_test(test_wide_integers), cmocka_unit_test(test_hidden),
+      cmocka_unit_test(test_storing),
+      cmocka_unit_test(test_operators),
+      cmocka_unit_test(test_edges),
+      cmocka_unit_test(test_one_wrong_element),
+      cmocka_unit_test(test_two_units),
+      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_wide_steps),
+      cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_one_hot),
+      cmocka_unit_test(test_flat_row),
+      cmocka_unit_test(test_poles),
+      cmocka_unit_test(test_exact),
+      cmocka_unit_test(test_cut_off),
+      cmocka_unit_test(test_one_wrong_row),
+      cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_few_undetermined),
+      cmocka_unit_test(test_wide_integers),
+      cmocka_unit_test(test_hidden),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,9 +69,14 @@ static void add_tensor(IrFunction *kernel, const char *name, NumberType element,
   ir_parameter_new(kernel, name, type);
 }
 
-static unsigned most_blocks(const IrPassContext *context)
+/* Of the grid: slices of all tiles are no more than SMs; streams have as many on each as the kernel asks for. */
+static int64_t most_blocks(const IrFunction *kernel, const Streams *streams, const IrPassContext *context)
 {
-  return context->sm_budget ? context->sm_budget : context->gpu->sm_count;
+  unsigned sms = context->sm_budget ? context->sm_budget : context->gpu->sm_count;
+  const IrExpr *each = streams->sliced ? NULL : ir_launch_get(kernel, ATTR_MIN_BLOCKS);
+  int64_t blocks = 1;
+  if (each) ir_expr_is_int(each, &blocks);
+  return sms * blocks;
 }
 
 /* ---- Tiles that slices add up ---- */
@@ -153,7 +158,7 @@ bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError
                             : "blocks of a cluster do not divide tiles by k steps");
     return false;
   }
-  int64_t rows = most_blocks(context) * streams.shares;
+  int64_t rows = most_blocks(kernel, &streams, context) * streams.shares;
   add_tensor(kernel, "stream_parts", streams.type, rows, streams.elements);
   add_tensor(kernel, "stream_flags", NUMBER_U32, rows, FLAGS_A_BLOCK);
   ir_launch_set(kernel, ATTR_PARTS, ir_name(module, "stream_parts"));

@@ -144,13 +144,13 @@ class Draw:
 
 
 def words(draw, gpu):
-    return ["--gpu", gpu, "--no-tuned", "--jobs", "1"] + [w for n, v in draw.sets.items() for w in ("--set", f"{n}={v}")]
+    return ["--gpu", gpu, "--no-tuned"] + [w for n, v in draw.sets.items() for w in ("--set", f"{n}={v}")]
 
 
 def missing(adlgen, draw, gpu, text):
     """What was set, and no kernel has; None: it does not compile."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([adlgen, "compile", "-", "--out", folder, "--emit", "ir", "--explain"] + words(draw, gpu),
+        done = subprocess.run([adlgen, "compile", "-", "--out", folder, "--emit", "ir", "--explain", "--jobs", "1"] + words(draw, gpu),
                               input=text, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode:
             return None
@@ -168,8 +168,7 @@ def names_one(said, draw):
 
 def judge(adlgen, draw, gpu, text):
     """None if all is well, else what is wrong, and whether the graph was refused."""
-    command = [word for word in words(draw, gpu) if word not in ("--jobs", "1")]
-    done = subprocess.run([adlgen, "run", "-", "--on", "sim", "--check", "--admit-wide"] + command, input=text,
+    done = subprocess.run([adlgen, "run", "-", "--on", "sim", "--check", "--admit-wide"] + words(draw, gpu), input=text,
                           capture_output=True, text=True, check=False, timeout=120)
     said = done.stdout + done.stderr
     if done.returncode in (1, 3):

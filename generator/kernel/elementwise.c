@@ -286,10 +286,22 @@ static unsigned walks_of(const FusedOperator *op)
   return elementwise_of(op) ? elementwise_of(op)->n_walks : 0;
 }
 
+/* A block's elements are whole vectors; --set may say otherwise. */
+static bool check_block(const KernelBuild *build)
+{
+  int64_t block = choice_parameter(build->choice, "block")->integer;
+  if (block % build->choice->vector == 0) return true;
+  error_set(build->error, ERROR_UNSUPPORTED, &build->op->nodes[0]->mark, "block",
+            "another `block` or `vector`", "blocks of %d elements are no whole vectors of %u", (int)block,
+            build->choice->vector);
+  return false;
+}
+
 static bool write_flat(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;
+  if (!check_block(build)) return false;
   const Symbolic *total = elements_of(build);
   kernel_bind_dim(build, "TOTAL", total);
   if (!ir_dim_find(build->kernel, "TOTAL")) g_hash_table_insert(build->dims, "TOTAL", (gpointer)total);

@@ -37,3 +37,11 @@ hint: asked for: --set slices=4
 $ echo '{"name": "narrow", "inputs": {"x": {"type": "bf16", "shape": [16, 1536], "align": 16}, "w": {"type": "s4", "shape": [128, 1536], "align": 16}, "s": {"type": "bf16", "shape": [128, 4], "align": 16}}, "nodes": [{"op": "DequantizeLinear", "inputs": ["w", "s"], "outputs": ["d"], "attributes": {"axis": 1, "block_size": 384}}, {"op": "Gemm", "inputs": ["x", "d"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}' > narrow.json; for more in k_parts=2 scales=8; do adlgen compile narrow.json --gpu h100 --set by_warps=1,bm=64,bn=16,$more --emit ptx --out out 2>&1 | grep -o 'error: parameter `k_parts` is 1\|error: --set.*'; done
 error: parameter `k_parts` is 1
 error: --set scales=8: scales follows from blocks and cannot be set
+
+# Blocks of elementwise kernels are whole vectors.
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": [5, 64]}}, "nodes": [{"op": "Gelu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >g.json; adlgen compile g.json --gpu a100 --no-tuned --set block=12 --set vector=8 --emit ptx --out o
+g.json:1:65: error: blocks of 12 elements are no whole vectors of 8
+  {"inputs": {"x": {"type": "bf16", "shape": [5, 64]}}, "nodes": [{"op": "Gelu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
+                                                                  ^
+hint: another `block` or `vector`; asked for: --set block=12 --set vector=8
+[exit 3]

@@ -37,13 +37,23 @@ static bool hides(const ProgramValue *value)
   return value->kind == VALUE_IMMEDIATE && value->immediate <= LEAST_SCORE;
 }
 
+/* What is compared: an index, or the number that the index of one key is. */
+static const Symbolic *compared(const ScoreAxes *at, ProgramValue value)
+{
+  const Program *program = at->program;
+  const ProgramNode *node = value.kind == VALUE_NODE ? &program->nodes[value.node] : NULL;
+  if (node) return node->kind == NODE_INDEX ? node->index : NULL;
+  bool one = value.kind == VALUE_IMMEDIATE && symbolic_equals(program->axes[at->key].extent, 1) &&
+             fabs(value.immediate) < SYMBOLIC_DIMENSION_MAX && value.immediate == floor(value.immediate);
+  return one ? symbolic_constant(program->arena, (int64_t)value.immediate) : NULL;
+}
+
 /* A comparison of an index with a number or what is loaded: is it `index <= right` (index < right: <= right - *less), or
  * what that is not (*above)? */
 static bool is_bound(const ScoreAxes *at, const ProgramNode *compare, bool *above, unsigned *less)
 {
-  if (compare->kind != NODE_MAP || compare->n_operands != 2 || compare->operands[0].kind != VALUE_NODE)
+  if (compare->kind != NODE_MAP || compare->n_operands != 2 || !compared(at, compare->operands[0]))
     return false;
-  if (at->program->nodes[compare->operands[0].node].kind != NODE_INDEX) return false;
   *above = compare->op == ONNX_Greater || compare->op == ONNX_GreaterOrEqual;
   *less = compare->op == ONNX_Less || compare->op == ONNX_GreaterOrEqual;
   return *above || *less || compare->op == ONNX_LessOrEqual;
@@ -70,7 +80,7 @@ bool scores_are_masked(const ScoreAxes *at, ProgramValue value, ProgramValue *sc
   if (kept == hidden || where->operands[0].kind != VALUE_NODE) return false;
   const ProgramNode *compare = &program->nodes[where->operands[0].node];
   if (!is_bound(at, compare, &above, &less) || !is_limit(at, compare->operands[1])) return false;
-  const Symbolic *index = program->nodes[compare->operands[0].node].index, *rest, *key = along(at, at->key),
+  const Symbolic *index = compared(at, compare->operands[0]), *rest, *key = along(at, at->key),
                  *distance = symbolic_sub(arena, key, along(at, at->row));
   bound->from_row = is_index(at, index, distance, &rest, &turned);
   if (!bound->from_row && !is_index(at, index, key, &rest, &turned)) return false;

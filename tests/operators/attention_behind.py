@@ -177,10 +177,12 @@ def cases():
         yield cache([0, 129, 0], 4, 2, 129, 64, rows=65, kind=kind, stored=stored, scales="one"), ("--sms=2",)
     yield lengths([0, 9, 0], 9, 64, [0, 1, 90, 140]), ("--sms=2",)
     yield lengths([0, 1, 0], 1, 64, [0, 88, 263, 263]), ("--sms=2",)
+    for rows in (1, 5, 100):                                                        # caches of one row, known when compiled
+        yield cache([0, 1, 0], 4, 2, 1, 64, rows=rows), ()
 
 
 SAMPLE = {(0, "h100"), (2, "a100"), (3, "h100"), (8, "h100"), (12, "a100"), (15, "h100"), (19, "h100"), (27, "h100"),
-          (30, "a100")}  # ADLGEN_TEST_FULL runs all
+          (30, "a100"), (31, "h100")}  # ADLGEN_TEST_FULL runs all
 
 
 if __name__ == "__main__":

@@ -92,14 +92,15 @@ static bool keeps(const Powers *powers, const FusedStep *step, unsigned from)
   }
 }
 
-/* What is still the logarithm of the sum, or that and the maximum. */
+/* What is still the logarithm of the sum, or that and the maximum; where this is infinite, something else. */
 static bool keeps_logarithm(const Powers *powers, const FusedStep *step, unsigned from)
 {
   const FusedOperand *x = step->operands;
   if (step->op == ONNX_Add)
     return is_maximum(powers, &x[0]) ? is_step(&x[1], from)
                                      : is_step(&x[0], from) && is_maximum(powers, &x[1]);
-  return step->op == ONNX_Where && is_maximum(powers, &x[1]) && is_step(&x[2], from);
+  bool other = is_maximum(powers, &x[1]) || (x[1].kind == OPERAND_IMMEDIATE && x[1].immediate == 0);
+  return step->op == ONNX_Where && other && is_step(&x[2], from);
 }
 
 /* An element of the row, as it was loaded or less the maximum. */
@@ -112,12 +113,20 @@ static bool is_element(const Powers *powers, const FusedOperand *operand)
   return operand->kind == OPERAND_STEP && is_below(powers, &powers->op->steps[operand->index]);
 }
 
-/* A loss or its negative: the logarithm of the sum and the maximum, and an element of the row, one less the other. Neither the logarithm
- * nor what the element is below the maximum is negative, so that their errors do not grow against the loss. What the sum of logarithm and
- * maximum is rounded by does where that is large: rows of f32 take the maximum off first (program/build_operators.c). */
+/* The maximum less an element of the row. */
+static bool is_short_of(const Powers *powers, const FusedOperand *operand)
+{
+  const FusedStep *step = operand->kind == OPERAND_STEP ? &powers->op->steps[operand->index] : NULL;
+  return step && step->op == ONNX_Sub && is_maximum(powers, &step->operands[0]) &&
+         is_element(powers, &step->operands[1]);
+}
+
+/* A loss or its negative: the logarithm of the sum, and the maximum less an element of the row. Neither is negative, so that their errors
+ * do not grow against the loss. */
 static bool is_loss(const Powers *powers, const FusedStep *step, unsigned from)
 {
   const FusedOperand *x = step->operands;
+  if (step->op == ONNX_Add) return is_step(&x[0], from) && is_short_of(powers, &x[1]);
   if (step->op != ONNX_Sub) return false;
   return is_step(&x[0], from) ? is_element(powers, &x[1]) : is_step(&x[1], from) && is_element(powers, &x[0]);
 }

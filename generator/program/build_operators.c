@@ -74,7 +74,7 @@ static ProgramValue add_quantize(ProgramBuilder *at, const GraphNode *node, Prog
   return program_add_node(at, cast, &x, 1, program_compute(type));
 }
 
-/* ln of a row's sum of powers of f32 as what program_add_log_sum() adds up: the maximum, and the logarithm of what is relative to it. */
+/* ln of a row's sum of powers as what program_add_log_sum() adds up: the maximum, and the logarithm of what is relative to it. */
 static bool take_log_sum_apart(ProgramBuilder *at, ProgramValue value, ProgramValue *largest,
                                ProgramValue *log)
 {
@@ -82,7 +82,7 @@ static bool take_log_sum_apart(ProgramBuilder *at, ProgramValue value, ProgramVa
   const ProgramNode *all = &g_array_index(at->nodes, ProgramNode, value.node);
   const GraphNode *source = all->source;
   if (all->op != ONNX_Where || all->kind != NODE_MAP || source->op->id != ONNX_ReduceLogSumExp) return false;
-  if (all->compute != NUMBER_F32 || source->inputs[0]->type != NUMBER_F32) return false;
+  if (all->compute != NUMBER_F32) return false;
   ProgramValue infinite = all->operands[0], sum = all->operands[2];
   *largest = all->operands[1];
   ProgramValue parts[] = {infinite, program_immediate(0, NUMBER_F32),
@@ -533,6 +533,33 @@ static ProgramValue add_order(ProgramBuilder *at, const Row *row)
   return value;
 }
 
+/* Is a dimension that is reduced perhaps empty? */
+static bool may_be_empty(const GraphNode *node)
+{
+  const GraphTensor *x = node->inputs[0];
+  for (unsigned d = 0; d < x->rank; d++) {
+    int64_t extent;
+    if ((node->axes >> d & 1) && !(symbolic_is_constant(x->shape[d], &extent) && extent > 0)) return true;
+  }
+  return false;
+}
+
+/* The extreme of no integers is the type's, not that of the 32 bits in which they are compared. */
+static ProgramValue within_type(ProgramBuilder *at, const Row *row, ProgramValue extreme)
+{
+  const GraphNode *node = row->node;
+  NumberType type = node->outputs[0]->type;
+  bool largest = node->op->id == ONNX_ReduceMax, is_signed = number_class(type) == NUMBER_SIGNED;
+  if (!largest && node->op->id != ONNX_ReduceMin) return extreme;
+  if (row->compute != NUMBER_S32 || number_bits(type) >= number_bits(NUMBER_S32) || type == NUMBER_BOOL ||
+      !may_be_empty(node))
+    return extreme;
+  double half = exp2(number_bits(type) - 1), end = largest     ? (is_signed ? -half : 0)
+                                                   : is_signed ? half - 1
+                                                               : 2 * half - 1;
+  return row_part(at, row, largest ? ONNX_Max : ONNX_Min, extreme, program_immediate(end, NUMBER_S32));
+}
+
 void program_add_row(ProgramBuilder *at, const GraphNode *node)
 {
   Row row = {.node = node, .compute = program_compute(node->inputs[0]->type)};
@@ -551,7 +578,7 @@ void program_add_row(ProgramBuilder *at, const GraphNode *node)
   case ONNX_TopRows: value = add_order(at, &row); break;
   default:
     reduce_row(at, &row, row.x);
-    value = row.first;
+    value = within_type(at, &row, row.first);
     if (at->group->mean_of)
       value = row_part(at, &row, ONNX_Div, value, program_immediate((double)at->group->mean_of, NUMBER_F32));
   }

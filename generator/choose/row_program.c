@@ -5,6 +5,7 @@
 #include "generator/choose/contest.h"
 #include "generator/choose/row.h"
 #include "generator/choose/row_lives.h"
+#include "generator/choose/row_reach.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
 #include <math.h>
@@ -231,36 +232,6 @@ static bool lies_across(const FusedOperator *op)
 
 /* ---- variants ---- */
 
-/* Rows of an input, or of an output behind the inputs, start aligned. *vector: elements of one of the narrowest type. */
-static bool require_operand(const Problem *problem, Choice *choice, unsigned i, void *data)
-{
-  unsigned *vector = data;
-  const FusedOperator *op = problem->op;
-  bool input = i < op->n_inputs;
-  const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
-  const Symbolic *const *strides =
-      input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
-  if (symbolic_equals(strides[op->rank - 1], 0)) return true;
-  if ((input ? op->inputs[i].every : op->outputs[i - op->n_inputs].every) != 0)
-    return choose_require_align(problem, choice, tensor, VECTOR_BYTES);
-  if (!symbolic_equals(strides[op->rank - 1], 1)) return false;
-  unsigned elements = number_elements(tensor->type, VECTOR_BYTES);
-  for (unsigned d = 0; d + 1 < op->rank; d++)
-    if (!choose_require_multiple(problem, choice, strides[d], elements)) return false;
-  if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
-  *vector = MAX(*vector, elements);
-  return true;
-}
-
-/* Accesses of VECTOR_BYTES: rows start aligned, and a vector never straddles a row's end. *vector: elements of one of
- * the narrowest type. */
-static bool require_vectors(const Problem *problem, Choice *choice, unsigned *vector)
-{
-  *vector = 1;
-  return choose_require_operands(problem, choice, choose_reads_along, require_operand, vector) &&
-         choose_require_multiple(problem, choice, row_of(problem->op)->columns, *vector);
-}
-
 static const char *const form_names[] = {[ROW_REGISTERS] = "registers",
                                          [ROW_SHARED] = "shared",
                                          [ROW_CLUSTER] = "cluster",
@@ -421,14 +392,14 @@ static bool is_narrow(const FusedOperator *op)
 
 /* Registers of a thread that has so many elements of so wide rows. Exponentials that are summed up as they come take as many as an
  * operand. */
-static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, bool aligned)
+static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, RowReach reach)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
   bool powers = row_sums_powers(op), light = fit->again || (is_narrow(op) && row_keeps_loaded(op)) || powers;
   unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
   return kept + model->row_own + row_count_operands(op) * (light ? model->row_light : model->row_operand) +
-         (powers ? model->row_operand : 0) + (aligned ? 0 : model->row_apart);
+         (powers ? model->row_operand : 0) + row_reach_registers(problem, reach);
 }
 
 /* Rows of 16 bits without moments beside an operand want fewer elements a thread. */
@@ -468,7 +439,8 @@ static double use_of(const Problem *problem, const RowTile *fit)
 }
 
 /* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
-static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, bool aligned, RowTile *fit)
+static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, RowReach reach,
+                         RowTile *fit)
 {
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
@@ -477,8 +449,8 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   fit->cols = (unsigned)cols;
   const FusedOperator *op = problem->op;
   if (elements > model->row_most) return false;
-  fit->again = aligned && elements > model->row_most / 2 && waits(op);
-  unsigned registers = registers_of(problem, fit, elements, aligned);
+  fit->again = reach != ROW_BY_ELEMENTS && elements > model->row_most / 2 && waits(op);
+  unsigned registers = registers_of(problem, fit, elements, reach);
   fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
   while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
     fit->blocks--;
@@ -496,25 +468,25 @@ typedef struct Asked {
   const Problem *problem;
   int64_t columns;
   unsigned vector;
-  bool aligned;
+  RowReach reach;
 } Asked;
 
 static bool price(Candidate *candidate, double *price, void *data)
 {
   const Asked *asked = data;
   RowTile *tile = (RowTile *)(void *)candidate;
-  if (!fit_measured(asked->problem, asked->columns, asked->vector, asked->aligned, tile)) return false;
+  if (!fit_measured(asked->problem, asked->columns, asked->vector, asked->reach, tile)) return false;
   *price = -use_of(asked->problem, tile) * (double)asked->columns / tile->cols;
   return true;
 }
 
 /* The best of those that the template says are tried, of equal ones the first. */
-static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, bool aligned, unsigned peers,
+static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
                      RowTile *fit)
 {
   const Tried tried = {.peers = peers};
   g_autofree int64_t *values = fact_values(problem, &tried);
-  Asked asked = {problem, columns, vector, aligned};
+  Asked asked = {problem, columns, vector, reach};
   const Trial trial = {.template_name = "row", .facts = values, .price = price, .data = &asked};
   return trial_winner(problem, &trial, &fit->of);
 }
@@ -532,11 +504,11 @@ static int64_t row_bytes(const FusedOperator *op, int64_t columns)
 
 /* Threads of rows of so many columns at most, and how many of each they keep; NULL, or why there are none. Rows longer than a
  * warp keeps, of which is known what they take, have the threads of a row of just so many. */
-static const char *fit_registers(const Problem *problem, int64_t longest, unsigned vector, bool aligned,
+static const char *fit_registers(const Problem *problem, int64_t longest, unsigned vector, RowReach reach,
                                  RowTile *fit)
 {
   bool measured = is_measured(problem) && longest > problem->gpu->model->short_row;
-  if (measured && fit_best(problem, longest, vector, aligned, 1, fit)) return NULL;
+  if (measured && fit_best(problem, longest, vector, reach, 1, fit)) return NULL;
   return fit_program(problem, longest, vector, fit);
 }
 
@@ -549,7 +521,7 @@ static void offer_registers(const Problem *problem)
 
 /* Blocks that take sums of columns, as many as an SM has registers for: of each element these, what stays over a phase, and what is
  * loaded. */
-static unsigned summing_blocks(const Problem *problem, const RowTile *fit, bool aligned)
+static unsigned summing_blocks(const Problem *problem, const RowTile *fit, RowReach reach)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
@@ -557,7 +529,7 @@ static unsigned summing_blocks(const Problem *problem, const RowTile *fit, bool 
            kept = MAX(SUMMING_KEPT, row_count_kept(op)) + row_of(op)->n_sums;
   unsigned loaded = (unsigned)(row_bytes(op, fit->cols) / fit->threads) * CHAR_BIT / WORD_BITS;
   unsigned registers = elements * kept + loaded + model->row_registers +
-                       row_count_operands(op) * model->row_operand + (aligned ? 0 : model->row_apart);
+                       row_count_operands(op) * model->row_operand + row_reach_registers(problem, reach);
   unsigned blocks = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
   while (blocks > 1 && entry_registers(problem->gpu, fit->threads, blocks) < registers)
     blocks--;
@@ -597,23 +569,24 @@ static unsigned wanted_blocks(const Problem *problem, const RowTile *fit)
 }
 
 /* Rows of so many columns at most. */
-static void add_registers(Chooser *chooser, int64_t most, bool aligned)
+static void add_registers(Chooser *chooser, int64_t most, RowReach reach)
 {
   const Problem *problem = chooser->problem;
   const FusedOperator *op = problem->op;
-  unsigned vector = 1;
+  unsigned vector;
   int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
   RowTile fit;
   if (is_complete(chooser)) return;
   Choice *choice = choose_open(chooser, "row");
-  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (!row_reach_require(problem, choice, reach, &vector)) return;
   if (row_of(op)->n_sums) vector = MIN(vector, VECTOR_BYTES / (WORD_BITS / CHAR_BIT)); /* which are f32 */
   if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
-  if (fit_registers(problem, longest, vector, aligned, &fit)) return;
+  if (fit_registers(problem, row_reach_columns(reach, longest, vector), vector, reach, &fit)) return;
+  if (reach == ROW_BY_ENDS && fit.rows > 1) return; /* which begin at several places */
   offer_registers(problem);
   choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
-  if (row_of(op)->n_sums) fit.blocks = summing_blocks(problem, &fit, aligned);
-  if (aligned) fit.slots = ring_slots(problem, &fit);
+  if (row_of(op)->n_sums) fit.blocks = summing_blocks(problem, &fit, reach);
+  if (reach == ROW_BY_VECTORS) fit.slots = ring_slots(problem, &fit);
   RowForm form = fit.slots ? ROW_SHARED : ROW_REGISTERS;
   RowTile more = fit;
   more.blocks = wanted_blocks(problem, &fit);
@@ -622,35 +595,37 @@ static void add_registers(Chooser *chooser, int64_t most, bool aligned)
 }
 
 /* A variant for rows of one length. */
-static void add_measured(Chooser *chooser, bool aligned)
+static void add_measured(Chooser *chooser, RowReach reach)
 {
   const Problem *problem = chooser->problem;
   const FusedOperator *op = problem->op;
-  unsigned vector = 1;
+  unsigned vector;
   int64_t known;
   RowTile fit;
   if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
   if (known <= problem->gpu->model->short_row) return;
   Choice *choice = choose_open(chooser, "row");
-  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (!row_reach_require(problem, choice, reach, &vector)) return;
   unsigned peers = exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
-  if (!fit_best(problem, known, vector, aligned, peers, &fit)) return;
+  known = row_reach_columns(reach, known, vector);
+  if (!fit_best(problem, known, vector, reach, peers, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   finish(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
 }
 
 /* `form`: a cluster's blocks keep their parts in registers, or in shared memory. */
-static void add_cluster(Chooser *chooser, RowForm form, bool aligned)
+static void add_cluster(Chooser *chooser, RowForm form, RowReach reach)
 {
   const Problem *problem = chooser->problem;
   const FusedOperator *op = problem->op;
-  unsigned vector = 1;
+  unsigned vector;
   int64_t known;
   RowTile fit;
   if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
   Choice *choice = choose_open(chooser, "row");
-  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (!row_reach_require(problem, choice, reach, &vector)) return;
+  known = row_reach_columns(reach, known, vector);
   if (!fit_cluster(problem, known, vector, &fit)) return;
   unsigned split_k = fit.split_k, threads = fit.threads;
   choose_forced(problem, "split_k", &split_k);
@@ -671,8 +646,9 @@ static bool add_passes(Chooser *chooser, unsigned run, bool aligned)
   const Problem *problem = chooser->problem;
   if (is_complete(chooser)) return true;
   Choice *choice = choose_open(chooser, "row");
-  unsigned vector = 1;
-  bool takes = run ? choose_row_runs(problem, choice) : require_vectors(problem, choice, &vector);
+  unsigned vector;
+  bool takes =
+      run ? choose_row_runs(problem, choice) : row_reach_require(problem, choice, ROW_BY_VECTORS, &vector);
   if (aligned && !takes) return true;
   if (!aligned) choice = choose_open(chooser, "row");
   const Tried tried = {.peers = 1, .passes = true, .run = run};
@@ -688,24 +664,33 @@ static bool add_passes(Chooser *chooser, unsigned run, bool aligned)
   return true;
 }
 
-static bool add_form(Chooser *chooser, RowForm form, int64_t most, bool aligned)
+/* Rows in passes are read whole: those that begin anywhere element by element. */
+static bool add_read_again(Chooser *chooser, RowReach reach)
+{
+  return reach == ROW_BY_ENDS || add_passes(chooser, 0, reach == ROW_BY_VECTORS);
+}
+
+static bool add_form(Chooser *chooser, RowForm form, int64_t most, RowReach reach)
 {
   switch (form) {
-  case ROW_REGISTERS: add_registers(chooser, most, aligned); return true;
+  case ROW_REGISTERS: add_registers(chooser, most, reach); return true;
   case ROW_SHARED: /* what lies anywhere is no bulk copy: it is read in passes */
-    if (row_of(chooser->problem->op)->n_sums) return add_form(chooser, ROW_REGISTERS, most, aligned);
-    if (aligned) add_cluster(chooser, form, aligned);
-    return aligned || add_passes(chooser, 0, aligned);
-  case ROW_CLUSTER: add_cluster(chooser, form, aligned); return true;
-  case ROW_PASSES: return add_passes(chooser, 0, aligned);
+    if (row_of(chooser->problem->op)->n_sums) return add_form(chooser, ROW_REGISTERS, most, reach);
+    if (reach != ROW_BY_VECTORS) return add_read_again(chooser, reach);
+    add_cluster(chooser, form, reach);
+    return true;
+  case ROW_CLUSTER: add_cluster(chooser, form, reach); return true;
+  case ROW_PASSES: return add_read_again(chooser, reach);
   case ROW_FORMS: break;
   }
   return true;
 }
 
-static bool add_both(Chooser *chooser, RowForm form, int64_t most)
+static bool add_reaches(Chooser *chooser, RowForm form, int64_t most)
 {
-  return add_form(chooser, form, most, true) && add_form(chooser, form, most, false);
+  for (unsigned reach = ROW_REACHES; reach-- > 0;)
+    if (!add_form(chooser, form, most, reach)) return false;
+  return true;
 }
 
 /* Rows stay as --set wants. */
@@ -734,19 +719,20 @@ static bool add_across(Chooser *chooser)
 }
 
 /* The next wider rows that have a kernel of their own, where their length is open: twice as wide, of those that are longer than a
- * warp keeps half as much more at a time. */
-static int64_t next_width(const CostModel *model, int64_t width, bool aligned)
+ * warp keeps half as much more at a time, where they begin with vectors. */
+static int64_t next_width(const CostModel *model, int64_t width, RowReach reach)
 {
   bool whole = !(width & (width - 1));
-  if (!aligned) return width * (model->long_row / model->short_row);
-  if (width <= model->short_row) return 2 * width;
+  if (reach == ROW_BY_ELEMENTS) return width * (model->long_row / model->short_row);
+  if (reach == ROW_BY_ENDS || width <= model->short_row) return 2 * width;
   return whole ? width / 2 * 3 : width / 3 * 4;
 }
 
 /* Rows that stay in registers, by how long they are at most: a row takes as long as the widest that its kernel is for. Those
  * that threads read in vectors have kernels of many widths, the others few. */
-static bool add_widths(Chooser *chooser, bool aligned, bool streams)
+static bool add_widths(Chooser *chooser, RowReach reach, bool streams)
 {
+  bool aligned = reach == ROW_BY_VECTORS;
   const CostModel *model = chooser->problem->gpu->model;
   const Symbolic *columns = row_of(chooser->problem->op)->columns;
   int64_t longest = choose_maximum(chooser->problem, columns), most = model->longest_row;
@@ -754,9 +740,9 @@ static bool add_widths(Chooser *chooser, bool aligned, bool streams)
   if (!aligned && !one && longest > most) most = model->long_row;
   if (streams) most = model->short_row;
   int64_t width = one ? MIN(longest, most) : aligned ? model->short_row / NARROWEST : model->short_row;
-  for (bool last = false; !last; width = next_width(model, width, aligned)) {
+  for (bool last = false; !last; width = next_width(model, width, reach)) {
     last = width >= most || width >= longest;
-    if (!add_form(chooser, ROW_REGISTERS, MIN(width, most), aligned)) return false;
+    if (!add_form(chooser, ROW_REGISTERS, MIN(width, most), reach)) return false;
   }
   return true;
 }
@@ -767,13 +753,13 @@ static bool add_all(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   bool streams = row_program_streams(problem->op);
-  for (unsigned aligned = 2; aligned-- > 0 && is_measured(problem);)
-    add_measured(chooser, aligned);
-  for (unsigned aligned = 2; aligned-- > 0;)
-    if (!add_widths(chooser, aligned, streams)) return false;
+  for (unsigned reach = ROW_REACHES; reach-- > 0 && is_measured(problem);)
+    add_measured(chooser, reach);
+  for (unsigned reach = ROW_REACHES; reach-- > 0;)
+    if (!add_widths(chooser, reach, streams)) return false;
   if (row_of(problem->op)->n_sums) return true; /* what a block keeps of columns it has all of */
   bool shares = !streams || is_gathered(problem);
-  return (!shares || add_both(chooser, ROW_CLUSTER, 0)) && add_both(chooser, ROW_PASSES, 0);
+  return (!shares || add_reaches(chooser, ROW_CLUSTER, 0)) && add_reaches(chooser, ROW_PASSES, 0);
 }
 
 bool choose_row(Chooser *chooser)
@@ -782,6 +768,6 @@ bool choose_row(Chooser *chooser)
   RowForm forced = forced_form(problem);
   bool any = forced == ROW_FORMS;
   if ((any || forced == ROW_PASSES) && lies_across(problem->op)) return add_across(chooser);
-  if (any ? !add_all(chooser) : !add_both(chooser, forced, problem->gpu->model->longest_row)) return false;
+  if (any ? !add_all(chooser) : !add_reaches(chooser, forced, problem->gpu->model->longest_row)) return false;
   return check_forced(chooser, forced);
 }

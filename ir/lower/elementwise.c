@@ -159,6 +159,8 @@ static IrExpr *compute(Lower *lower, const IrOp *op, NumberType element, NumberT
   if (op->code == OP_REM && number_class(element) == NUMBER_FLOAT)
     return float_remainder(lower, element, operands);
   if (op->code == OP_SELECT && operands[0]->kind == EXPR_INT) return operands[operands[0]->integer ? 1 : 2];
+  for (unsigned i = 0; op->code == OP_AND && element == NUMBER_BOOL && i < 2; i++)
+    if (operands[i]->kind == EXPR_INT) return operands[operands[i]->integer ? 1 - i : i];
   bool all_constant = true;
   for (unsigned i = 0; i < op->n_operands; i++)
     all_constant &= is_literal(operands[i]);
@@ -345,7 +347,7 @@ void lower_elementwise(Lower *lower, IrOp *op)
       x[i] = operands[i][r];
     compare_with_constant(lower, op, source, x, &difference);
     bool truth;
-    if (lower_known_truth(op, tile->layout, r, &truth))
+    if (lower_known_truth(lower, op, tile->layout, r, &truth))
       tile->reg[r] = lower_int(lower, truth);
     else if (r && lower_same_truth(lower, op, tile->layout, r, r - 1))
       tile->reg[r] = tile->reg[r - 1];

@@ -170,17 +170,6 @@ static bool is_clamped(const IrExpr *index, const IrExpr *bound)
          ir_expr_is_int(most->items[1], &last) && last == 1 && ir_expr_equal(most->items[0], bound);
 }
 
-/* What a value is known to stay below, or 0. */
-static int64_t known_below(const Lower *lower, const IrExpr *expr)
-{
-  const IrExpr *cluster = ir_launch_get(lower->kernel, ATTR_CLUSTER);
-  int64_t blocks;
-  if (expr->kind == EXPR_CALL && !strcmp(expr->name, "cluster_rank"))
-    return cluster && ir_expr_is_int(cluster, &blocks) ? blocks : 0;
-  bool named = expr->kind == EXPR_VALUE && !expr->value->variable && expr->value->def;
-  return named && expr->value->def->code == OP_LET ? ir_attribute_int(expr->value->def, ATTR_BELOW, 0) : 0;
-}
-
 /* A coordinate of a tile times what the tile has, plus a constant. */
 static bool is_whole_tile(const Lower *lower, const IrExpr *base, int64_t constant, unsigned extent,
                           const IrExpr *bound)
@@ -189,8 +178,9 @@ static bool is_whole_tile(const Lower *lower, const IrExpr *base, int64_t consta
   if (base->kind != EXPR_BINARY || base->operator_ != OPERATOR_MUL ||
       !ir_expr_is_int(base->items[1], &step) || step < 0 || !ir_expr_is_int(bound, &limit))
     return false;
-  int64_t below = known_below(lower, base->items[0]);
-  return below > 0 && constant >= 0 && (below - 1) * step + constant + extent <= limit;
+  int64_t least, most;
+  return lower_known_range(lower, base->items[0], &least, &most) && least >= 0 && most < INT32_MAX &&
+         constant >= 0 && most * step + constant + extent <= limit;
 }
 
 /* Is every index of the dimension inside without a test? */
@@ -241,6 +231,18 @@ static void set_bound(Lower *lower, LowerAccess *access, const Parts *parts, uns
   NumberType type = bound.type == NUMBER_S64 ? NUMBER_S64 : sum.type;
   access->coordinate[d] = lower_as(lower, sum, type);
   access->bound[d] = lower_as(lower, bound, type);
+}
+
+/* Where an access may begin in front of the tensor, both ends of its coordinates: of the corner and of threads. */
+static void set_range(Lower *lower, LowerAccess *access, const IrExpr *index, const LowerMap *map, unsigned d)
+{
+  int64_t least, most;
+  unsigned lead = access->rank - access->tile_rank;
+  if (!lower_known_range(lower, index, &least, &most) || least >= 0) return;
+  for (unsigned i = 0; map && d >= lead && i < map->n && most < INT64_MAX; i++)
+    most += (int64_t)(map->digit[i].size - 1) * map->digit[i].step[d - lead];
+  access->least[d] = least;
+  access->most[d] = most;
 }
 
 /* What addresses are counted in: bytes of an element, or of 4 bits elements. */
@@ -299,9 +301,11 @@ bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, un
   }
   merge_parts(lower, &parts);
   set_address(lower, access, base, &parts);
-  for (unsigned d = 0; d < tensor->rank; d++)
-    if (!always_inside(lower, expr->items[d + 1], d >= lead ? extent[d - lead] : 1, tensor->dims[d]))
-      set_bound(lower, access, &parts, d);
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    if (always_inside(lower, expr->items[d + 1], d >= lead ? extent[d - lead] : 1, tensor->dims[d])) continue;
+    set_bound(lower, access, &parts, d);
+    set_range(lower, access, expr->items[d + 1], map, d);
+  }
   return true;
 }
 
@@ -353,19 +357,67 @@ IrExpr *lower_access_bit(Lower *lower, const LowerAccess *access, const unsigned
   return bit_of(lower, NUMBER_S64, elements_before(lower, &units));
 }
 
-IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access, const unsigned *constant)
+/* Do `n` elements from so many behind a dimension's coordinate on lie below its bound? NULL: always. */
+static IrExpr *lies_below(Lower *lower, const LowerAccess *access, unsigned d, int64_t c, int64_t n)
+{
+  IrExpr *bound = access->bound[d];
+  NumberType type = bound->kind == EXPR_VALUE ? bound->value->type.element : NUMBER_S32;
+  int64_t known;
+  bool ranged = access->least[d] < 0 && access->most[d] < INT32_MAX;
+  if (ranged && lower_is_int(bound, &known) && access->most[d] + c + n <= known) return NULL;
+  IrExpr *limit = lower_sub(lower, type, bound, lower_int(lower, c + n - 1)); /* the same for all threads */
+  return lower_compare(lower, OP_LT, access->coordinate[d], limit);
+}
+
+/* Do they begin at 0 or behind? */
+static IrExpr *begins(Lower *lower, const LowerAccess *access, unsigned d, int64_t c)
+{
+  if (access->least[d] + c >= 0) return NULL;
+  return lower_compare(lower, OP_GE, access->coordinate[d], lower_int(lower, -c));
+}
+
+static IrExpr *inside_dims(Lower *lower, const LowerAccess *access, const unsigned *constant, unsigned dims)
 {
   IrExpr *inside = NULL;
   unsigned lead = access->rank - access->tile_rank;
-  for (unsigned d = 0; d < access->rank; d++) {
+  for (unsigned d = 0; d < dims; d++) {
     if (!access->coordinate[d]) continue;
-    IrExpr *bound = access->bound[d];
-    NumberType type = bound->kind == EXPR_VALUE ? bound->value->type.element : NUMBER_S32;
-    unsigned c = d >= lead ? constant[d - lead] : 0;
-    IrExpr *limit = lower_sub(lower, type, bound, lower_int(lower, c)); /* the same for all threads */
-    inside = lower_and(lower, inside, lower_compare(lower, OP_LT, access->coordinate[d], limit));
+    int64_t c = d >= lead ? constant[d - lead] : 0;
+    inside = lower_and(lower, inside, lies_below(lower, access, d, c, 1));
+    inside = lower_and(lower, inside, begins(lower, access, d, c));
   }
   return inside;
+}
+
+IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access, const unsigned *constant)
+{
+  return inside_dims(lower, access, constant, access->rank);
+}
+
+void lower_access_edge(Lower *lower, LowerEdge *edge)
+{
+  const LowerAccess *access = edge->access;
+  unsigned last = access->rank - 1;
+  int64_t c = edge->at[access->tile_rank - 1], n = edge->count;
+  IrExpr *rows = inside_dims(lower, access, edge->at, last), *low = NULL, *high = NULL;
+  edge->whole = rows;
+  if (access->coordinate[last]) {
+    low = begins(lower, access, last, c);
+    high = lies_below(lower, access, last, c, n);
+  }
+  if (!low && !high) return;
+  IrExpr *whole = lower_and(lower, low, high), *some = low ? begins(lower, access, last, c + n - 1) : NULL;
+  if (high) some = lower_and(lower, some, lies_below(lower, access, last, c, 1));
+  edge->whole = lower_and(lower, rows, whole);
+  edge->part = lower_and(lower, rows, lower_and(lower, some, lower_not(lower, whole)));
+}
+
+IrExpr *lower_edge_inside(Lower *lower, const LowerEdge *edge, unsigned element)
+{
+  const LowerAccess *access = edge->access;
+  unsigned last = access->rank - 1;
+  int64_t c = (int64_t)edge->at[access->tile_rank - 1] + element;
+  return lower_and(lower, begins(lower, access, last, c), lies_below(lower, access, last, c, 1));
 }
 
 /* ---- Tiles ---- */
@@ -498,6 +550,43 @@ static void load_scalar(Lower *lower, IrOp *op)
   g_hash_table_insert(lower->scalars, op->results[0], tile.reg[0]);
 }
 
+/* Rows that begin and end within vectors: these are whole but for the first and the last ones. */
+static bool has_edges(const IrOp *op)
+{
+  return ir_attribute_int(op, ATTR_ALIGNED, 1) > 1;
+}
+
+static LowerEdge *make_edges(Lower *lower, const LowerAccess *access, const Groups *groups)
+{
+  LowerEdge *edges = arena_new_array(lower->arena, LowerEdge, groups->n);
+  for (unsigned g = 0; g < groups->n; g++) {
+    const Group *group = &groups->group[g];
+    edges[g] = (LowerEdge){.access = access, .at = group->at, .reg = group->reg, .count = groups->width};
+    edges[g].address = lower_access_at(lower, access, group->at);
+    lower_access_edge(lower, &edges[g]);
+  }
+  return edges;
+}
+
+/* false: threads have no vectors of it, or others than those that are put together. */
+static bool load_edges(Lower *lower, IrOp *op, LowerAccess *access, const Groups *groups, LowerTile *tile)
+{
+  LowerAccess pair[2];
+  LowerEdge *edges[2], *own = groups->width > 1 ? make_edges(lower, access, groups) : NULL;
+  if (own && !ir_attribute(op, ATTR_LEAD)) lower_load_edges(lower, op, tile, groups->n, own);
+  if (!own || !ir_attribute(op, ATTR_LEAD)) return own != NULL;
+  if (groups->width != (unsigned)ir_attribute_int(op, ATTR_ALIGNED, 1)) return false;
+  for (unsigned i = 0; i < 2 && !lower->failed; i++) {
+    IrExpr *corner = lower_slid_corner(lower, op, i * groups->width);
+    LowerMap map = lower_map_of(tile->layout);
+    if (!lower_access_open(lower, corner, &map, access->tile_rank, extents_of(tile->layout), &pair[i]))
+      return true;
+    edges[i] = make_edges(lower, &pair[i], groups);
+  }
+  lower_load_slid(lower, op, tile, groups->n, edges, own);
+  return true;
+}
+
 void lower_load(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
@@ -515,6 +604,11 @@ void lower_load(Lower *lower, IrOp *op)
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
   IrExpr *fill = lower_fill_of(lower, op);
   Groups groups = make_groups(lower, tile->layout, tile->element, width, columns);
+  if (has_edges(op) && load_edges(lower, op, &access, &groups, tile)) {
+    lower_tile_bind(lower, result, tile);
+    return;
+  }
+  if (has_edges(op)) groups = make_groups(lower, tile->layout, tile->element, 1, false);
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];
     IrExpr *inside = lower_access_inside(lower, &access, group->at);
@@ -537,6 +631,10 @@ void lower_store_tile(Lower *lower, IrOp *op, const IrExpr *corner, LowerTile *t
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
   IrExpr *owner = lower_map_owner(lower, tile->layout);
   Groups groups = make_groups(lower, tile->layout, tile->element, width, columns);
+  if (has_edges(op) && groups.width > 1) {
+    lower_store_edges(lower, op, tile, groups.n, make_edges(lower, &access, &groups), owner);
+    return;
+  }
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];
     IrExpr *inside = lower_and(lower, owner, lower_access_inside(lower, &access, group->at));

@@ -6,58 +6,121 @@
 
 #define KNOWN_DEPTH 4 /* operations behind one another that are looked through */
 
-static bool value_at(const IrExpr *expr, const unsigned *at, unsigned depth, int64_t *value);
+typedef struct {
+  int64_t least, most;
+} Range;
 
-static bool combined_at(const IrOp *op, const unsigned *at, unsigned depth, int64_t *value)
+static bool range_of(const Lower *lower, const IrExpr *expr, Range *range)
 {
-  int64_t a, b;
-  if (op->n_operands != 2 || !value_at(op->operands[0], at, depth, &a) ||
-      !value_at(op->operands[1], at, depth, &b))
-    return false;
-  switch ((unsigned)op->code) {
-  case OP_ADD: *value = a + b; return true;
-  case OP_SUB: *value = a - b; return true;
-  case OP_REM: *value = b > 0 && a >= 0 ? a % b : 0; return b > 0 && a >= 0;
-  case OP_LT: *value = a < b; return true;
-  case OP_LE: *value = a <= b; return true;
-  case OP_GT: *value = a > b; return true;
-  case OP_GE: *value = a >= b; return true;
+  return lower_known_range(lower, expr, &range->least, &range->most);
+}
+
+static bool value_range(const Lower *lower, const IrValue *value, Range *range)
+{
+  const IrOp *def = value->variable ? NULL : value->def;
+  if (!def || def->code != OP_LET) return false;
+  int64_t below = ir_attribute_int(def, ATTR_BELOW, 0);
+  *range = (Range){0, below - 1};
+  return below > 0 || range_of(lower, def->operands[0], range);
+}
+
+static bool binary_range(const Lower *lower, const IrExpr *expr, Range *range)
+{
+  Range a, b;
+  if (!range_of(lower, expr->items[0], &a) || !range_of(lower, expr->items[1], &b)) return false;
+  switch ((unsigned)expr->operator_) {
+  case OPERATOR_ADD: *range = (Range){a.least + b.least, a.most + b.most}; return true;
+  case OPERATOR_SUB: *range = (Range){a.least - b.most, a.most - b.least}; return true;
+  case OPERATOR_MUL:
+    *range = (Range){a.least * b.least, a.most * b.most};
+    return a.least >= 0 && b.least >= 0;
   default: return false;
   }
 }
 
-/* What an integer tile, or a constant, is at coordinates; false: they do not say. */
-static bool value_at(const IrExpr *expr, const unsigned *at, unsigned depth, int64_t *value)
+bool lower_known_range(const Lower *lower, const IrExpr *expr, int64_t *least, int64_t *most)
 {
+  const IrExpr *cluster = ir_launch_get(lower->kernel, ATTR_CLUSTER);
+  int64_t blocks;
+  Range range = {0};
+  bool known = false;
   if (expr->kind == EXPR_INT) {
-    *value = expr->integer;
-    return *value > INT32_MIN / 2 && *value < INT32_MAX / 2; /* sums of a few do not wrap */
+    range = (Range){expr->integer, expr->integer};
+    known = true;
   }
-  const IrValue *tile = expr->kind == EXPR_VALUE ? expr->value : NULL;
-  if (!tile || tile->variable || !tile->def || tile->type.kind != TYPE_TILE || !depth) return false;
+  if (expr->kind == EXPR_VALUE) known = value_range(lower, expr->value, &range);
+  if (expr->kind == EXPR_BINARY) known = binary_range(lower, expr, &range);
+  if (expr->kind == EXPR_CALL && g_str_equal(expr->name, "cluster_rank")) {
+    known = cluster && ir_expr_is_int(cluster, &blocks) && blocks > 0;
+    range.most = known ? blocks - 1 : 0;
+  }
+  *least = range.least;
+  *most = range.most;
+  return known && range.least > INT32_MIN / 2 && range.most < INT32_MAX / 2; /* sums of a few do not wrap */
+}
+
+static bool range_at(const Lower *lower, const IrExpr *expr, const unsigned *at, unsigned depth,
+                     Range *range);
+
+/* What a comparison is: false where it depends. */
+static bool truth_of(bool yes, bool no, Range *range)
+{
+  *range = (Range){yes, yes};
+  return yes || no;
+}
+
+static bool combined_at(const Lower *lower, const IrOp *op, const unsigned *at, unsigned depth, Range *range)
+{
+  Range a, b;
+  if (op->n_operands != 2 || !range_at(lower, op->operands[0], at, depth, &a) ||
+      !range_at(lower, op->operands[1], at, depth, &b))
+    return false;
+  bool fixed = a.least == a.most && b.least == b.most;
+  switch ((unsigned)op->code) {
+  case OP_ADD: *range = (Range){a.least + b.least, a.most + b.most}; return true;
+  case OP_SUB: *range = (Range){a.least - b.most, a.most - b.least}; return true;
+  case OP_REM:
+    if (!fixed || b.least <= 0 || a.least < 0) return false;
+    *range = (Range){a.least % b.least, a.least % b.least};
+    return true;
+  case OP_LT: return truth_of(a.most < b.least, a.least >= b.most, range);
+  case OP_LE: return truth_of(a.most <= b.least, a.least > b.most, range);
+  case OP_GT: return truth_of(a.least > b.most, a.most <= b.least, range);
+  case OP_GE: return truth_of(a.least >= b.most, a.most < b.least, range);
+  default: return false;
+  }
+}
+
+/* What an integer tile, or a number, is at coordinates; false: they do not say. */
+static bool range_at(const Lower *lower, const IrExpr *expr, const unsigned *at, unsigned depth, Range *range)
+{
+  const IrValue *tile = expr->kind == EXPR_VALUE && expr->value->type.kind == TYPE_TILE ? expr->value : NULL;
+  if (!tile) return range_of(lower, expr, range);
+  if (tile->variable || !tile->def || !depth) return false;
   if (tile->def->code == OP_IOTA) {
-    *value = at[ir_attribute_int(tile->def, ATTR_DIM, 0)];
+    int64_t place = at[ir_attribute_int(tile->def, ATTR_DIM, 0)];
+    *range = (Range){place, place};
     return tile->type.element == NUMBER_S32;
   }
   bool integers = tile->type.element == NUMBER_S32 || tile->type.element == NUMBER_BOOL;
-  return integers && combined_at(tile->def, at, depth - 1, value);
+  return integers && combined_at(lower, tile->def, at, depth - 1, range);
 }
 
-bool lower_known_truth(const IrOp *op, const Layout *layout, unsigned reg, bool *truth)
+bool lower_known_truth(const Lower *lower, const IrOp *op, const Layout *layout, unsigned reg, bool *truth)
 {
   unsigned warps = layout_size(layout, PLACE_WARP), lanes = layout_size(layout, PLACE_LANE);
-  int64_t first = 0, value = 0;
+  Range first = {0}, value = {0};
   if (op->code < OP_LT || op->code > OP_GE) return false;
   for (unsigned warp = 0; warp < warps; warp++) {
     for (unsigned lane = 0; lane < lanes; lane++) {
       unsigned at[LAYOUT_MAX_DIMS] = {0};
       layout_at(layout, 0, warp, lane, reg, at);
-      if (!combined_at(op, at, KNOWN_DEPTH, &value)) return false;
+      if (!combined_at(lower, op, at, KNOWN_DEPTH, &value)) return false;
       if (!warp && !lane) first = value;
-      if (value != first) return false;
+      if (value.least != first.least) return false;
     }
   }
-  *truth = first;
+  *truth = first.least;
   return true;
 }
 

@@ -299,10 +299,47 @@ void lower_load_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerT
 IrOp *lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
                          const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache);
 
+/* A vector that may reach over either end of a row: whole it is one access, else what lies inside goes element by element. */
+typedef struct LowerEdge {
+  const struct LowerAccess *access;
+  const unsigned *at; /* its first element */
+  const unsigned *reg;
+  unsigned count;
+  LowerAddress address;
+  IrExpr *whole, *part; /* all of it lies inside; some, but not all (NULL: never) */
+  IrExpr *word[4];      /* of a load: variables that hold it */
+} LowerEdge;
+/* The whole vectors of an edge, */
+void lower_load_edge(Lower *lower, const LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
+                     const IrExpr *cache);
+/* and the others: a branch that few threads take, in which they wait, and which what comes before does not move across. So these come
+ * behind all whole ones. */
+void lower_load_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
+                          const IrExpr *cache);
+void lower_store_edge_part(Lower *lower, LowerTile *tile, const LowerEdge *edge, const IrExpr *cache);
+
+/* All vectors of a tile, at edges or not (edges.c). `owner`: of threads that hold the same elements, one stores; NULL: none do. */
+void lower_load_edges(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *edges);
+void lower_store_edges(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *edges,
+                       IrExpr *owner);
+/* The corner of the vectors, `by` elements behind the first ones, that `op` puts its tile's together of, */
+IrExpr *lower_slid_corner(Lower *lower, const IrOp *op, unsigned by);
+/* and all vectors of the tile, of both; those at its ends (`own`) go element by element. */
+void lower_load_slid(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *const edges[2],
+                     const LowerEdge *own);
+/* One element of a vector. */
+void lower_load_edge_element(Lower *lower, LowerTile *tile, const LowerEdge *edge, unsigned element,
+                             IrExpr *when, const IrExpr *cache);
+/* A vector of a tile, of two that follow one another in memory, the same registers of other tiles: from element `from` of the first on. */
+void lower_slide_vector(Lower *lower, LowerTile *tile, const unsigned *reg, unsigned count,
+                        LowerTile *const pair[2], IrExpr *from);
+
 /* ---- known.c ---- */
 
+/* The least and the largest that an integer is known to be; false: nothing says. */
+bool lower_known_range(const Lower *lower, const IrExpr *expr, int64_t *least, int64_t *most);
 /* Is a comparison of rows' and columns' numbers and constants the same for all threads in a register of its tile? */
-bool lower_known_truth(const IrOp *op, const Layout *layout, unsigned reg, bool *truth);
+bool lower_known_truth(const Lower *lower, const IrOp *op, const Layout *layout, unsigned reg, bool *truth);
 /* Is a comparison of such numbers with a bound the same in two registers of each thread? */
 bool lower_same_truth(const Lower *lower, const IrOp *op, const Layout *layout, unsigned reg, unsigned other);
 
@@ -366,6 +403,8 @@ typedef struct LowerAccess {
   NumberType stride_type[IR_MAX_RANK];
   IrExpr *coordinate[IR_MAX_RANK]; /* of the thread's element 0; NULL if never outside */
   IrExpr *bound[IR_MAX_RANK];
+  int64_t least[IR_MAX_RANK],
+      most[IR_MAX_RANK]; /* that the coordinate may be, where it may lie in front of the tensor; else 0 */
 } LowerAccess;
 /* map: coordinates of the thread within the tile (NULL: none). extent: the tile's. */
 bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, unsigned tile_rank,
@@ -376,6 +415,10 @@ LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsi
 IrExpr *lower_access_bit(Lower *lower, const LowerAccess *access, const unsigned *constant);
 IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access,
                             const unsigned *constant); /* NULL: always */
+/* Sets `whole` and `part` of a vector of the access. */
+void lower_access_edge(Lower *lower, LowerEdge *edge);
+/* Does an element of one of which some lie inside? */
+IrExpr *lower_edge_inside(Lower *lower, const LowerEdge *edge, unsigned element);
 
 void lower_store_partial(Lower *lower, IrOp *op); /* streams.c */
 void lower_add_partial(Lower *lower, IrOp *op);

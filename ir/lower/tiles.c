@@ -497,3 +497,101 @@ IrOp *lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, Lowe
   lower_when(op, when);
   return op;
 }
+
+/* ---- Vectors that may reach over the ends of a row ---- */
+
+void lower_load_edge(Lower *lower, const LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
+                     const IrExpr *cache)
+{
+  Words words = words_of(tile->element, edge->count);
+  double value = !fill ? 0 : fill->kind == EXPR_FLOAT ? fill->number : (double)fill->integer;
+  IrOp *op = lower_emit(lower, OP_LOAD_GLOBAL, 1, lower_address(lower, edge->address));
+  for (unsigned i = 0; i < words.n; i++)
+    edge->word[i] = lower_result(lower, op, "x", ir_scalar(words.type));
+  set_memory_type(lower, op, &words);
+  if (cache) ir_attribute_set(op, ATTR_CACHE, (IrExpr *)cache);
+  lower_when(op, edge->whole);
+  if (ir_attribute(op, ATTR_WHEN))
+    ir_attribute_set(op, ATTR_FILL, fill_word(lower, &words, tile->element, value));
+  for (unsigned i = 0; i < words.n; i++)
+    edge->word[i] =
+        ir_value(lower->module, lower_variable(lower, "edge", ir_scalar(words.type), edge->word[i]));
+}
+
+static LowerAddress edge_element(const LowerTile *tile, const LowerEdge *edge, unsigned i)
+{
+  return (LowerAddress){edge->address.base,
+                        edge->address.offset + (int64_t)number_bytes_of(tile->element, i)};
+}
+
+void lower_load_edge_element(Lower *lower, LowerTile *tile, const LowerEdge *edge, unsigned element,
+                             IrExpr *when, const IrExpr *cache)
+{
+  lower_load_vector(lower, OP_LOAD_GLOBAL, edge_element(tile, edge, element), tile, edge->reg + element, 1,
+                    when, NULL, cache);
+}
+
+void lower_load_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
+                          const IrExpr *cache)
+{
+  Words words = words_of(tile->element, edge->count);
+  IrOp *branch = lower_emit(lower, OP_IF, 1, edge->part);
+  lower_scope_open(lower, branch, ir_region_add(branch), false);
+  LowerTile *part = lower_tile_new(lower, tile->element, tile->layout);
+  for (unsigned i = 0; i < edge->count && !lower->failed; i++)
+    lower_load_vector(lower, OP_LOAD_GLOBAL, edge_element(tile, edge, i), part, edge->reg + i, 1,
+                      lower_edge_inside(lower, edge, i), fill, cache);
+  for (unsigned i = 0; i < words.n && !lower->failed; i++)
+    lower_set(lower, edge->word[i], join_word(lower, &words, part, edge->reg + (size_t)i * words.per));
+  lower_scope_close(lower);
+  for (unsigned i = 0; i < words.n; i++) {
+    IrExpr *word = lower_value(lower, OP_MOVE, ir_scalar(words.type), "x", 1, edge->word[i]);
+    split_word(lower, word, &words, tile, edge->reg + (size_t)i * words.per);
+  }
+}
+
+void lower_store_edge_part(Lower *lower, LowerTile *tile, const LowerEdge *edge, const IrExpr *cache)
+{
+  IrOp *branch = lower_emit(lower, OP_IF, 1, edge->part);
+  lower_scope_open(lower, branch, ir_region_add(branch), false);
+  for (unsigned i = 0; i < edge->count && !lower->failed; i++)
+    lower_store_vector(lower, OP_STORE_GLOBAL, edge_element(tile, edge, i), tile, edge->reg + i, 1,
+                       lower_edge_inside(lower, edge, i), cache);
+  lower_scope_close(lower);
+}
+
+/* Words from `by` on, of so many as come out, by the digits of a number. */
+static unsigned slide_words(Lower *lower, IrExpr **word, unsigned n, unsigned left, unsigned out, IrExpr *by,
+                            IrType type)
+{
+  for (unsigned step = out / 2; step; step /= 2) {
+    IrExpr *digit = lower_bits(lower, OP_AND, NUMBER_S32, by, lower_int(lower, step));
+    IrExpr *slides = lower_compare(lower, OP_NE, digit, lower_int(lower, 0));
+    n -= step;
+    for (unsigned i = 0; i < MIN(n, left + step - 1); i++)
+      word[i] = lower_value(lower, OP_SELECT, type, "x", 3, slides, word[i + step], word[i]);
+  }
+  return n;
+}
+
+void lower_slide_vector(Lower *lower, LowerTile *tile, const unsigned *reg, unsigned count,
+                        LowerTile *const pair[2], IrExpr *from)
+{
+  Words words = words_of(tile->element, count);
+  IrType type = ir_scalar(words.type);
+  IrExpr *word[8];
+  for (unsigned i = 0; i < 2 * words.n; i++)
+    word[i] = join_word(lower, &words, pair[i / words.n], reg + (size_t)(i % words.n) * words.per);
+  unsigned per = words.per, left = words.n + (per > 1); /* words that are wanted in the end */
+  IrExpr *by = per > 1 ? lower_shr(lower, NUMBER_S32, from, g_bit_storage(per) - 1) : from;
+  slide_words(lower, word, 2 * words.n, left, words.n, by, type);
+  IrExpr *within = lower_bits(lower, OP_AND, NUMBER_S32, from, lower_int(lower, per - 1));
+  IrExpr *picked = lower_add(
+      lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, within, lower_int(lower, per == 2 ? 0x2222 : 0x1111)),
+      lower_int(lower, 0x3210));
+  for (unsigned i = 0; i < words.n; i++) {
+    IrExpr *x =
+        per > 1 ? lower_value(lower, OP_PERMUTE, type, "x", 3, word[i], word[i + 1], picked) : word[i];
+    split_word(lower, x, &words, tile, reg + (size_t)i * words.per);
+  }
+}

@@ -175,6 +175,8 @@ static unsigned access_vector(Placement *placement, const IrOp *op)
     unsigned widest = number_elements(tensor->element, 16);
     return (unsigned)CLAMP(ir_attribute_int(op, ATTR_ALIGNED, 1), 1, widest);
   }
+  int64_t aligned = ir_attribute_int(op, ATTR_ALIGNED, 0);
+  if (aligned > 1) return (unsigned)MIN(aligned, number_elements(tensor->element, 16));
   IrExpr *corner[IR_MAX_RANK];
   for (unsigned d = 0; d + 1 < access->n && d < IR_MAX_RANK; d++)
     corner[d] = access->items[d + 1];
@@ -223,12 +225,12 @@ static const IrType *accessed_here(const Placement *placement, const IrOp *op)
   return here ? &value->type : NULL;
 }
 
-/* Do its elements go one by one, whoever has them? Because it says so (`aligned 1`), or its mask differs from element to
- * element. */
+/* Do its elements go one by one, whoever has them? Because it says so (`aligned 1`), is put together of vectors that are not the tile's, or
+ * its mask differs from element to element. */
 static bool goes_singly(const IrOp *op, const IrType *tile)
 {
   const IrExpr *where = ir_attribute_value(op, ATTR_WHERE);
-  if (ir_attribute_int(op, ATTR_ALIGNED, 0) == 1) return true;
+  if (ir_attribute_int(op, ATTR_ALIGNED, 0) == 1 || ir_attribute(op, ATTR_LEAD)) return true;
   if (op->code != OP_GATHER && op->code != OP_SCATTER) return false;
   if (!where || where->kind != EXPR_VALUE) return false;
   const IrType *mask = &where->value->type;

@@ -39,9 +39,29 @@ bool division_shares(const IrOp *combine, int64_t sharers, CombineShares *shares
          shares->owners <= sharers;
 }
 
+/* What follows adds a number to the places, and nothing else reads them. */
+static bool moves_on(IrRegion *region, IrOp *iota)
+{
+  IrOp *next = iota->next;
+  const IrValue *place = iota->results[0];
+  bool adds = next && next->code == OP_ADD && !next->n_attributes && next->operands[0]->kind == EXPR_VALUE &&
+              next->operands[0]->value == place;
+  IrType type = adds ? ir_expr_type(region->function, next->operands[1]) : (IrType){0};
+  if (!adds || type.kind != TYPE_SCALAR) return false;
+  IrExpr *operand = next->operands[0];
+  next->operands[0] = ir_int(region->function->module, 0);
+  bool other = ir_region_uses(region, place);
+  next->operands[0] = operand;
+  return !other;
+}
+
 void division_count(IrRegion *region, IrOp *iota, const IrType *type, IrExpr *begin)
 {
   IrModule *module = region->function->module;
+  if (moves_on(region, iota)) {
+    iota->next->operands[1] = ir_binary(module, OPERATOR_ADD, iota->next->operands[1], begin);
+    return;
+  }
   IrBuilder builder = ir_builder_after(iota);
   builder.mark = iota->mark;
   IrValue *whole = iota->results[0];

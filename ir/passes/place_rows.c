@@ -85,7 +85,10 @@ static void note_access(IrOp *op, void *data)
   accesses->of_elements = true;
   const IrExpr *access = op->operands[0], *base = ir_access_base(access);
   if (base->kind != EXPR_VALUE || base->value->type.kind != TYPE_TENSOR || access->kind != EXPR_INDEX) return;
-  if (ir_attribute_int(op, ATTR_ALIGNED, 0) == 1) return;
+  int64_t aligned = ir_attribute_int(op, ATTR_ALIGNED, 0);
+  if (aligned > 1 && !ir_attribute(op, ATTR_LEAD))
+    accesses->vector = MIN(accesses->vector, (unsigned)aligned);
+  if (aligned) return;
   const IrType *tensor = &base->value->type;
   bool along = ir_contiguous_dim(tensor) == (int)tensor->rank - 1;
   unsigned widest = MECHANISM_SIZES_MOST;
@@ -109,12 +112,18 @@ static int64_t common_multiple(int64_t a, int64_t b)
   return a / x * b;
 }
 
+static Accesses find_accesses(const Rows *rows)
+{
+  Accesses accesses = {.rows = rows, .vector = MECHANISM_SIZES_MOST, .height = 1, .values = 1};
+  ir_region_visit(rows->tiles->regions[0], note_access, &accesses);
+  return accesses;
+}
+
 /* Columns that the threads of a row hold together, a vector each: lanes of a warp, then warps, as choose_layouts spreads
  * tiles. `wanted`: fewer lanes suffice where rows are short and many. */
 static int64_t row_unit(const Rows *rows, int64_t wanted)
 {
-  Accesses accesses = {.rows = rows, .vector = MECHANISM_SIZES_MOST, .height = 1, .values = 1};
-  ir_region_visit(rows->tiles->regions[0], note_access, &accesses);
+  Accesses accesses = find_accesses(rows);
   if (!accesses.of_elements) accesses.vector = 1;
   accesses.height = MAX(accesses.height, accesses.values); /* all rows may have the same elements */
   int64_t warps = ir_launch_threads(rows->kernel) / WARP_LANES, vector = accesses.vector, lanes = WARP_LANES;
@@ -146,11 +155,15 @@ static void collect(IrOp *op, void *data)
 static bool place_registers(Rows *rows, int64_t blocks)
 {
   int64_t most = rows->width ? rows->width : ir_known_maximum(rows->kernel, rows->row);
-  choose_extent(rows, most, most, blocks);
+  Accesses accesses = find_accesses(rows);
+  if (accesses.of_elements) rows_find_lead(rows, accesses.vector);
+  int64_t columns = rows->begin ? most + rows->lead - 1 : most;
+  choose_extent(rows, columns, columns, blocks);
   if (!rows_write_reducers(rows, true)) return false;
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
   ir_region_visit(rows->tiles->regions[0], collect, ops);
-  for (unsigned i = 0; i < ops->len && rows->extent != rows->width; i++) {
+  bool beyond = rows->begin || rows->extent != rows->width;
+  for (unsigned i = 0; i < ops->len && beyond; i++) {
     IrOp *op = ops->pdata[i];
     int64_t every;
     IrType type = op->n_operands ? ir_expr_type(rows->kernel, op->operands[0]) : (IrType){0};

@@ -161,6 +161,24 @@ static IrExpr *inside(const Rows *rows, IrBuilder *builder, const IrType *type, 
   return ir_emit_value(builder, OP_LT, counts, "inside", 2, column, left);
 }
 
+/* Of tiles that begin in front of the row: comparisons of the few elements at its ends, each time they are wanted, for that they need not
+ * be kept. */
+static IrExpr *inside_lead(const Rows *rows, IrBuilder *builder, const IrType *type)
+{
+  IrModule *module = rows->module;
+  IrType counts = *type;
+  for (unsigned d = 0; d + 1 < type->rank; d++)
+    counts.dims[d] = ir_int(module, 1);
+  counts.element = NUMBER_S32;
+  IrExpr *place = ir_emit_value(builder, OP_IOTA, counts, "place", 0);
+  ir_attribute_set(place->value->def, ATTR_DIM, ir_int(module, type->rank - 1));
+  IrExpr *column = ir_emit_value(builder, OP_ADD, counts, "column", 2, place, rows->begin);
+  counts.element = NUMBER_BOOL;
+  IrExpr *begun = ir_emit_value(builder, OP_GE, counts, "begun", 2, column, ir_int(module, 0));
+  IrExpr *left = ir_emit_value(builder, OP_LT, counts, "left", 2, column, rows->columns);
+  return ir_emit_value(builder, OP_AND, counts, "inside", 2, begun, left);
+}
+
 /* The same for all tiles that begin with the row: computed once, in front of them. */
 static IrExpr *inside_whole(const Rows *rows, const IrType *type, int64_t every)
 {
@@ -180,7 +198,8 @@ static bool fills_beyond(const Rows *rows, const IrExpr *operand, IrExpr *identi
   IrOp *load = operand->kind == EXPR_VALUE && !operand->value->variable ? operand->value->def : NULL;
   if (load && load->code == OP_CAST && !load->n_attributes && load->operands[0]->kind == EXPR_VALUE)
     load = load->operands[0]->value->def;
-  if (!load || load->code != OP_LOAD || ir_attribute(load, ATTR_WHERE)) return false;
+  if (!load || load->code != OP_LOAD || ir_attribute(load, ATTR_WHERE) || ir_attribute(load, ATTR_LEAD))
+    return false;
   if (identity->kind != EXPR_FLOAT) return false;
   if (!isinf(identity->number) && identity->number != 0) return false;
   const IrExpr *access = load->operands[0], *fill = ir_attribute_value(load, ATTR_FILL);
@@ -208,12 +227,16 @@ bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first)
   IrType type = ir_expr_type(rows->kernel, reduce->operands[0]);
   int64_t every;
   rows_part(rows, &type, &every);
-  IrExpr *in = first ? inside(rows, &builder, &type, every, first) : inside_whole(rows, &type, every);
+  bool led = !first && rows->begin && rows->begin->kind == EXPR_VALUE;
+  IrExpr *in = first ? inside(rows, &builder, &type, every, first)
+               : led ? NULL
+                     : inside_whole(rows, &type, every);
   for (unsigned i = 0; i < reduce->n_operands; i++) {
     IrExpr *identity = rows_identity(rows, reduce, i);
     if (!identity) return false;
     if (!first && fills_beyond(rows, reduce->operands[i], identity)) continue;
     IrExpr *operand = reduce->operands[i];
+    if (!in) in = inside_lead(rows, &builder, &type);
     type = ir_expr_type(rows->kernel, operand);
     reduce->operands[i] = ir_emit_value(&builder, OP_SELECT, type, "within", 3, in, operand, identity);
     /* Who reads the value behind the reduction reads what it takes: it is the same inside of the row, and two need not be kept. */

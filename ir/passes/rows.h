@@ -13,6 +13,8 @@ typedef struct Rows {
   IrExpr *columns;   /* the same as a value: a constant where it is known */
   int64_t width;     /* elements of a row, 0 where only the launch knows */
   int64_t extent;    /* of a tile in place of the row's; of a chunk, where rows are read in passes */
+  IrExpr *begin;     /* column of a tile's first element, 0 or less; NULL: tiles begin with the row */
+  int64_t lead;      /* 0, or: a tile begins less than so many elements in front of the row */
   GHashTable *
       inside; /* columns for one of the row's -> IrExpr*: what lies in the row, of tiles that begin with it */
   GArray *every; /* int64_t: so many elements become one somewhere */
@@ -28,6 +30,12 @@ IrExpr *rows_columns(const Rows *rows, int64_t every);
 
 /* Constant extents in place of the row's, of all results. */
 void rows_set_extents(const Rows *rows, const GPtrArray *ops);
+
+/* ---- row_lead.c ---- */
+
+/* Tiles of rows that begin anywhere begin in front of them, with whole vectors, where threads would access `vector` elements at once
+ * otherwise; sets `begin` and `lead`, or leaves all as it is. */
+void rows_find_lead(Rows *rows, int64_t vector);
 
 /* ---- row_reductions.c ---- */
 

@@ -4,7 +4,7 @@ $ echo '{"name": "ln", "inputs": {"x": {"type": "bf16", "shape": ["R", "C"], "al
 $ for c in 8192 16384 24576 32768 65536 131072 262144; do adlgen compile ln.json --gpu h100 --dim C=$c --emit ptx --out out > log && f=$(grep -l "ld.global.v4" out/h100/*.ptx) && echo $c $(sed -n 's/^.reqnctapercluster \([0-9]*\).*/\1/p; s/^.maxntid \([0-9]*\).*/\1/p; s/^.minnctapersm //p' $f); rm -r out; done
 8192 128 6
 16384 256 3
-24576 512 2
+24576 192 5 2
 32768 128 8 4
 65536 256 4 4
 131072 256 4 8

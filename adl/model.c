@@ -61,7 +61,7 @@ static const struct {
      1024, true},
     {"guarded_side gathered_side askew_side askew_columns", 32, 256, true},
     {"element_vectors copy_accesses lone_vectors patch_side", 1, 16, true},
-    {"short_row", 32, 1024, true},
+    {"short_row top_picked", 32, 1024, true},
     {"longest_row long_row", 1024, 32768, true},
     {"online_chunk", 128, 8192, true},
     {"top_words", 2, 64, true},

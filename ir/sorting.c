@@ -177,6 +177,19 @@ const Layout *sorting_result(Arena *arena, const Layout *layout, unsigned dim, u
   return layout ? sorting_layout(arena, layout, dim, keep) : NULL;
 }
 
+const Layout *sorting_picked(Arena *arena, const Layout *layout, unsigned dim, unsigned n)
+{
+  Sorting sorting;
+  if (!is_power(n) || n < SORTING_LANES || !sorting_of(layout, dim, 1, &sorting)) return NULL;
+  unsigned lanes = 1;
+  for (unsigned i = 0; i < sorting.n; i++) {
+    if (sorting.bit[i].place == PLACE_WARP) return NULL;
+    if (sorting.bit[i].place == PLACE_LANE) lanes *= 2;
+  }
+  bool own = lanes == SORTING_LANES && sorting.rows_of_thread == 1 && !sorting.other_lanes;
+  return own ? survivors_layout(arena, layout, dim, n) : NULL;
+}
+
 uint64_t sorting_bound_exchanged(const SortingBound *bound, const Layout *layout)
 {
   if (bound->warps > 1) return bound->survivors + 2 * (uint64_t)bound->warps;

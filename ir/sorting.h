@@ -49,6 +49,9 @@ const Layout *sorting_warp(Arena *arena, unsigned dim, unsigned registers);
 /* The layout of the result, by a bound where there is one. NULL as above. */
 const Layout *sorting_result(Arena *arena, const Layout *layout, unsigned dim, unsigned keep,
                              unsigned survivors);
+/* The layout of `n` places of elements of a row, which is a warp's: they lie as its survivors do. NULL: rows lie otherwise, or `n` is
+ * no power of two that whole warps have. */
+const Layout *sorting_picked(Arena *arena, const Layout *layout, unsigned dim, unsigned n);
 /* Elements in shared memory of what is found by a bound: survivors of each row, and of rows of several warps two of each. */
 uint64_t sorting_bound_exchanged(const SortingBound *bound, const Layout *layout);
 /* Lanes' bits that tell elements apart where the places' bits `live` do. */

@@ -186,7 +186,7 @@ static bool is_comparison(IrOpcode code)
 static bool keeps_type(IrOpcode code)
 {
   return (code >= OP_ADD && code <= OP_SHR) || (code >= OP_SELECT && code <= OP_TANH) || code == OP_MOVE ||
-         code == OP_SHUFFLE || code == OP_MUL_HIGH || code == OP_PERMUTE;
+         code == OP_SHUFFLE || code == OP_MUL_HIGH || code == OP_PERMUTE || code == OP_SHIFT_IN;
 }
 
 static bool infer_elementwise(const IrOp *op, IrType *type)

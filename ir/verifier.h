@@ -41,6 +41,7 @@ void verify_rows(Verifier *verifier, const IrOp *tiles); /* how `tiles` holds ro
 void verify_walk(Verifier *verifier, const IrOp *tiles); /* ir/verify_scheduler.c */
 void verify_thread(Verifier *verifier, const IrOp *op);  /* ir/verify_thread.c */
 void verify_sort(Verifier *verifier, const IrOp *op);    /* ir/verify_sort.c */
+void verify_pick(Verifier *verifier, const IrOp *op);
 void verify_count(Verifier *verifier, const IrOp *op);
 /* Two tiles of one shape and element type. */
 void verify_same_tile(Verifier *verifier, const IrOp *op, const IrType *a, const IrType *b);

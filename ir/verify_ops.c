@@ -773,6 +773,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_REDUCE: check_reduce(verifier, op); break;
   case OP_SCAN: check_scan(verifier, op); break;
   case OP_SORT: verify_sort(verifier, op); break;
+  case OP_PICK: verify_pick(verifier, op); break;
   case OP_COUNT: verify_count(verifier, op); break;
   case OP_SPREAD: check_spread(verifier, op); break;
   case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;

@@ -60,6 +60,34 @@ void verify_sort(Verifier *verifier, const IrOp *op)
   verify_same_tile(verifier, op, &x, &result);
 }
 
+/* Rows of f32 along the last dimension, as many places as whole warps have. */
+void verify_pick(Verifier *verifier, const IrOp *op)
+{
+  IrType result = op->results[0]->type, x = ir_expr_type(verifier->function, op->operands[0]);
+  int64_t from, to, count;
+  if (op->operands[0]->kind != EXPR_VALUE || x.kind != TYPE_TILE || x.rank != 2 || result.kind != TYPE_TILE ||
+      result.rank != 2 || ir_attribute_int(op, ATTR_DIM, -1) != 1) {
+    verify_fault(verifier, &op->mark, "shape", NULL,
+                 "`pick` takes a tile of two dimensions, along the last, and gives one like it");
+    return;
+  }
+  if ((!x.element_parameter && x.element != NUMBER_F32) || result.element != NUMBER_S32)
+    verify_fault(verifier, &op->mark, "element-type", NULL,
+                 "`pick` takes numbers of f32 and gives places of s32");
+  if (!ir_expr_is_int(x.dims[1], &from) || !ir_expr_is_int(result.dims[1], &to) ||
+      !ir_expr_is_int(ir_attribute_value(op, ATTR_COUNT), &count))
+    return;
+  if (count < 1 || count > to || to < WARP_LANES || to > 1 << 16 || (to & (to - 1)) || (from & (from - 1)))
+    verify_fault(verifier, &op->mark, "shape", NULL,
+                 "of %" G_GINT64_FORMAT " elements %" G_GINT64_FORMAT
+                 " places, among them the %" G_GINT64_FORMAT
+                 " largest elements': powers of two, as many as a warp has lanes at least, and as are wanted",
+                 from, to, count);
+  x.element = NUMBER_S32;
+  x.dims[1] = result.dims[1];
+  verify_same_tile(verifier, op, &x, &result);
+}
+
 /* A tile of s32 that has several elements along the dimension alone. */
 static bool is_column(const IrType *type, int64_t dim)
 {

@@ -17,6 +17,12 @@ static void want(Lives *lives, const FusedOperand *operand, unsigned phase)
   lives->last[i] = MAX(lives->last[i], phase);
 }
 
+/* Places of an extremum are looked for among the same elements once it is known. */
+static bool looks_again(const FusedReduction *reduction)
+{
+  return reduction->reduction == REDUCTION_ARG_MAX || reduction->reduction == REDUCTION_ARG_MIN;
+}
+
 static void find_lives(Lives *lives)
 {
   const FusedOperator *op = lives->op;
@@ -31,7 +37,8 @@ static void find_lives(Lives *lives)
   for (unsigned i = 0; i < op->n_outputs; i++)
     want(lives, &op->outputs[i].value, row->output_phases[i]);
   for (unsigned i = 0; i < row->n_reductions; i++)
-    want(lives, &row->reductions[i].source, row->reductions[i].phase);
+    for (unsigned twice = 0; twice <= looks_again(&row->reductions[i]); twice++)
+      want(lives, &row->reductions[i].source, row->reductions[i].phase + twice);
 }
 
 /* How many reductions compute f32 of an input on their way that later phases go on from. */
@@ -41,7 +48,8 @@ static unsigned count_widened(const Lives *lives, unsigned input)
   unsigned n = 0;
   for (unsigned i = 0; i < row->n_reductions; i++) {
     const FusedReduction *reduction = &row->reductions[i];
-    bool keeps = reduction->reduction == REDUCTION_MOMENTS || reduction->reduction == REDUCTION_MAX_SUM;
+    bool keeps = reduction->reduction == REDUCTION_MOMENTS || reduction->reduction == REDUCTION_MAX_SUM ||
+                 looks_again(reduction);
     n += keeps && reduction->source.kind == OPERAND_INPUT && reduction->source.index == input;
   }
   return n;

@@ -8,6 +8,13 @@
 #define ELEMENT_BITS 16 /* in a key of one word, with PLACE_BITS of its place and one of its sign */
 #define PLACE_BITS   15
 
+/* Elements are compared as f32, which has all of them, from the largest on. */
+static bool is_pickable(const Problem *problem)
+{
+  NumberType type = top_element(problem->op);
+  return top_of(problem->op)->largest && (type == NUMBER_F32 || number_bits(type) <= ELEMENT_BITS);
+}
+
 #define FACTS            "generator/choose/top_facts.def"
 #define FACT_NAMES       static const char *const facts
 #define FACT_TRIED_NAMES static const char *const tried_facts
@@ -17,7 +24,8 @@
 
 const SpaceKind *space_kind_top(void)
 {
-  static const Axis axes[] = {{"keep"}, {"whole"}, {"cols"}, {"threads"}, {"rows"}, {"survivors"}};
+  static const Axis axes[] = {{"keep"}, {"whole"},     {"cols"},  {"threads"},
+                              {"rows"}, {"survivors"}, {"picks"}, {"blocks"}};
   static const SpaceKind kind = SPACE_KIND("row_top", axes, NULL, false);
   return &kind;
 }

@@ -28,7 +28,7 @@ static void bind_parameters(KernelBuild *build)
       "prologue",      "epilogue",        "body",     "score",     "seen",  "slab",   "own",
       "value",         "place",           "new_key",  "new_value", "kept",  "behind", "down",
       "keyed",         "start",           "gathered", "values",    "slope", "power",  "rows_epilogue",
-      "keys_epilogue", "values_epilogue", "changes"};
+      "keys_epilogue", "values_epilogue", "changes",  "found"};
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
     if (ir_function_find(module, functions[i]))
       g_hash_table_insert(bindings, (gpointer)functions[i], ir_symbol(module, functions[i]));

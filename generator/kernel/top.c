@@ -63,6 +63,92 @@ static void rank_elements(StepScope *scope, IrExpr *x, IrType whole, IrExpr **ra
   *sign = ir_value(module, ir_result(op, "sign", whole));
 }
 
+static IrExpr *emit(StepScope *scope, IrOpcode code, NumberType element, int64_t rows, int64_t columns,
+                    IrExpr *a, IrExpr *b)
+{
+  return ir_emit_value(&scope->builder, code, tile_of(scope->build, element, rows, columns), "n", 2, a, b);
+}
+
+static IrExpr *counted(StepScope *scope, unsigned dim, int64_t extent, const char *name)
+{
+  IrType type = tile_of(scope->build, NUMBER_S32, dim ? 1 : extent, dim ? extent : 1);
+  IrOp *iota = ir_emit(&scope->builder, OP_IOTA, 0);
+  ir_attribute_set(iota, ATTR_DIM, ir_int(scope->build->module, dim));
+  return ir_value(scope->build->module, ir_result(iota, name, type));
+}
+
+static IrExpr *widened(StepScope *scope, IrExpr *x)
+{
+  StepWriter writer = kernel_steps((KernelBuild *)scope->build, &scope->builder);
+  return step_convert(&writer, x, NUMBER_S64);
+}
+
+/* Elements of rows as f32, of which the largest are picked; behind rows the least there are. Where nothing is picked nobody asks. */
+static void write_values(KernelBuild *build)
+{
+  StepScope scope = {0};
+  IrModule *module = build->module;
+  unsigned input = top_of(build->op)->source.index;
+  scope_open(&scope, build, "values");
+  IrExpr *row = parameter(&scope, "row", ir_scalar(NUMBER_S32));
+  int64_t extent[2] = {choice_int(build->choice, "rows", 1), choice_int(build->choice, "cols", 1)};
+  scope_add_tensors(&scope);
+  IrExpr *access = ir_index(module, ir_value(module, scope.tensors[input]), 2, row, ir_int(module, 0));
+  StepWriter writer = kernel_steps(build, &scope.builder);
+  IrExpr *x = step_convert(&writer, scope_load_tile(&scope, input, access, extent), NUMBER_F32);
+  if (!choice_int(build->choice, "even", 0)) {
+    IrExpr *columns = kernel_dim(build, top_of(build->op)->columns, "C", NUMBER_S32);
+    IrExpr *inside =
+        emit(&scope, OP_LT, NUMBER_BOOL, 1, extent[1], counted(&scope, 1, extent[1], "column"), columns);
+    x = ir_emit_value(&scope.builder, OP_SELECT, tile_of(build, NUMBER_F32, extent[0], extent[1]), "x", 3,
+                      inside, x, ir_float(module, -INFINITY));
+  }
+  scope_close(&scope, x);
+}
+
+/* Keys of the elements at places that were picked; of no place one behind all. */
+static void write_found(KernelBuild *build)
+{
+  StepScope scope = {0};
+  IrModule *module = build->module;
+  const FusedTop *top = top_of(build->op);
+  unsigned input = top->source.index;
+  int64_t rows = choice_int(build->choice, "rows", 1),
+          columns = MAX(1, choice_int(build->choice, "survivors", 1));
+  IrType whole = tile_of(build, NUMBER_S32, rows, columns), key = whole;
+  key.element = key_type(build);
+  scope_open(&scope, build, "found");
+  IrExpr *row = parameter(&scope, "row", ir_scalar(NUMBER_S32)), *place = parameter(&scope, "place", whole),
+         *rank, *sign;
+  scope_add_tensors(&scope);
+  const IrValue *tensor = scope.tensors[input];
+  IrExpr *at = emit(&scope, OP_ADD, NUMBER_S32, rows, 1, counted(&scope, 0, rows, "local"), row);
+  IrExpr *known =
+      emit(&scope, OP_LT, NUMBER_BOOL, rows, 1, at, kernel_dim(build, top->rows, "R", NUMBER_S32));
+  IrExpr *found = emit(&scope, OP_GE, NUMBER_BOOL, rows, columns, place, ir_int(module, 0));
+  IrExpr *ends = emit(&scope, OP_LT, NUMBER_BOOL, rows, columns, place,
+                      kernel_dim(build, top->columns, "C", NUMBER_S32));
+  found = emit(&scope, OP_AND, NUMBER_BOOL, rows, columns, found, ends);
+  IrExpr *there = emit(&scope, OP_AND, NUMBER_BOOL, rows, columns, found, known);
+  IrExpr *begin = emit(&scope, OP_MUL, NUMBER_S64, rows, 1, widened(&scope, at), tensor->type.strides[0]);
+  IrExpr *further =
+      emit(&scope, OP_MUL, NUMBER_S64, rows, columns, widened(&scope, place), tensor->type.strides[1]);
+  IrExpr *offset = emit(&scope, OP_ADD, NUMBER_S64, rows, columns, further, begin);
+  IrExpr *beside = widened(&scope, counted(&scope, 1, columns, "beside"));
+  offset =
+      emit(&scope, OP_SUB, NUMBER_S64, rows, columns, offset, beside); /* to which a gather adds its column */
+  IrExpr *x = ir_emit_value(&scope.builder, OP_GATHER, tile_of(build, tensor->type.element, rows, columns),
+                            tensor->name, 2, ir_value(module, (IrValue *)tensor), offset);
+  ir_attribute_set(x->value->def, ATTR_WHERE, there);
+  ir_attribute_set(x->value->def, ATTR_FILL, is_float(build) ? ir_float(module, 0) : ir_int(module, 0));
+  ir_attribute_set(x->value->def, ATTR_ALIGNED, ir_int(module, 1));
+  rank_elements(&scope, x, whole, &rank, &sign);
+  IrOp *op = call(&scope, "order_key", key.element, 4, (IrExpr *[]){rank, sign, place, turn_of(build)});
+  IrExpr *made = ir_value(module, ir_result(op, "key", key));
+  IrExpr *last = ir_int(module, key.element == NUMBER_S64 ? INT64_MAX : INT32_MAX);
+  scope_close(&scope, ir_emit_value(&scope.builder, OP_SELECT, key, "real", 3, found, made, last));
+}
+
 static void write_prologue(KernelBuild *build)
 {
   StepScope scope = {0};
@@ -138,6 +224,8 @@ bool kernel_write_top(KernelBuild *build)
     build->outputs[i] =
         kernel_add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor, 2, dims, op->outputs[i].strides);
   write_prologue(build);
+  write_values(build);
+  write_found(build);
   write_epilogue(build);
   return true;
 }

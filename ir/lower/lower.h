@@ -434,6 +434,7 @@ void lower_copy(Lower *lower, IrOp *op);   /* copies.c */
 void lower_reduce(Lower *lower, IrOp *op); /* reduce.c */
 void lower_scan(Lower *lower, IrOp *op);   /* scan.c */
 void lower_sort(Lower *lower, IrOp *op);   /* sort.c */
+void lower_pick(Lower *lower, IrOp *op);   /* pick.c */
 void lower_count(Lower *lower, IrOp *op);  /* count.c */
 void lower_spread_every(Lower *lower, IrOp *op);
 void lower_store_reduced(Lower *lower, IrOp *op);

@@ -165,6 +165,93 @@ static void combine_words(Lower *lower, const Reduction *reduction, Tuple *x, un
   *n = left;
 }
 
+/* A place that a condition chooses instead of a constant, or the other way round: base + `step`, and where a block of a cluster has
+ * a part of the row, + `begin`. */
+typedef struct {
+  IrExpr *condition, *base, *begin;
+  int64_t step, otherwise;
+  bool first; /* of the two */
+} ChosenPlace;
+
+static const IrOp *definition(const IrExpr *x, IrOpcode code)
+{
+  const IrOp *def = x->kind == EXPR_VALUE && !x->value->variable ? x->value->def : NULL;
+  bool plain = def && def->code == code && !def->n_attributes;
+  for (unsigned i = 0; plain && i < def->n_operands; i++)
+    plain = is_fixed(def->operands[i]);
+  return plain ? def : NULL;
+}
+
+static bool is_chosen_place(const IrExpr *x, ChosenPlace *chosen)
+{
+  const IrOp *select = definition(x, OP_SELECT);
+  if (!select) return false;
+  chosen->first = !lower_is_int(select->operands[1], &chosen->otherwise);
+  if (!chosen->first == lower_is_int(select->operands[2], &chosen->otherwise)) return false;
+  chosen->condition = select->operands[0];
+  chosen->base = select->operands[chosen->first ? 1 : 2];
+  return chosen->otherwise == INT32_MAX;
+}
+
+/* base + step of some of them, (base + step) + begin of others. */
+static void take_apart(ChosenPlace *chosen)
+{
+  const IrOp *sum = definition(chosen->base, OP_ADD);
+  const IrOp *inner = sum ? definition(sum->operands[0], OP_ADD) : NULL;
+  if (!sum) return;
+  if (lower_is_int(sum->operands[1], &chosen->step)) {
+    chosen->base = sum->operands[0];
+  } else if (inner && lower_is_int(inner->operands[1], &chosen->step)) {
+    chosen->begin = sum->operands[1];
+    chosen->base = inner->operands[0];
+  }
+}
+
+/* The same of the one whose step is 0, like another one. */
+static bool begins_like(const ChosenPlace *x, const ChosenPlace *other)
+{
+  const IrOp *sum = definition(x->base, OP_ADD);
+  return other->begin && sum && sum->operands[0] == other->base && sum->operands[1] == other->begin;
+}
+
+static int by_step(const void *a, const void *b)
+{
+  const ChosenPlace *x = a, *y = b;
+  return (x->step > y->step) - (x->step < y->step);
+}
+
+/* The least of places that conditions choose, each of them a constant behind the same one: the first that is chosen. Constants are
+ * written from the last on where their conditions hold: a predicated move each, no minimum. What is left of *n. */
+static void combine_places(Lower *lower, const Reduction *reduction, Tuple *x, unsigned *n)
+{
+  if (reduction->combiner || strcmp(reduction->with, "min") || reduction->from[0]->element != NUMBER_S32 ||
+      *n < 2)
+    return;
+  IrType type = ir_scalar(NUMBER_S32);
+  g_autofree ChosenPlace *chosen = g_new0(ChosenPlace, *n);
+  for (unsigned i = *n; i-- > 0;) {
+    if (!is_chosen_place(x[i].part[0], &chosen[i])) return;
+    const ChosenPlace *last = &chosen[*n - 1];
+    if (begins_like(&chosen[i], last)) continue;
+    if (i + 1 == *n || chosen[i].base != last->base) take_apart(&chosen[i]);
+    if (chosen[i].base != last->base || chosen[i].begin != last->begin) return;
+  }
+  const ChosenPlace *like = &chosen[*n - 1];
+  IrExpr *base = like->base, *begin = like->begin;
+  qsort(chosen, *n, sizeof *chosen, by_step);
+  IrExpr *step = ir_value(lower->module, lower_variable(lower, "step", type, lower_int(lower, INT32_MAX)));
+  for (unsigned i = *n; i-- > 0;) {
+    IrExpr *when = chosen[i].condition;
+    if (!chosen[i].first) when = lower_value(lower, OP_NOT, ir_predicate(), "not", 1, when);
+    lower_when(lower_emit(lower, OP_SET, 2, step, lower_int(lower, chosen[i].step)), when);
+  }
+  IrExpr *none = lower_value(lower, OP_EQ, ir_predicate(), "none", 2, step, lower_int(lower, INT32_MAX));
+  IrExpr *place = lower_value(lower, OP_ADD, type, "place", 2, base, step);
+  if (begin) place = lower_value(lower, OP_ADD, type, "place", 2, place, begin);
+  x[0].part[0] = lower_value(lower, OP_SELECT, type, "place", 3, none, lower_int(lower, INT32_MAX), place);
+  *n = 1;
+}
+
 static bool is_literal(const IrExpr *x)
 {
   return x->kind == EXPR_INT || x->kind == EXPR_FLOAT;
@@ -204,6 +291,7 @@ static void within_thread(Lower *lower, const Reduction *reduction)
         x[0].part[i] = lower_value(lower, OP_MOVE, type, "constant", 1, x[0].part[i]);
     }
     combine_words(lower, reduction, x, &n);
+    combine_places(lower, reduction, x, &n);
     Tuple all = combine_all(lower, reduction, x, n);
     keep(reduction, r, &all);
   }

@@ -81,7 +81,8 @@ static void set_threads(Placement *placement, unsigned threads)
 /* Along a dimension, whose elements may be several threads'. */
 static bool combines_rows(const IrOp *op)
 {
-  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_COUNT;
+  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_PICK ||
+         op->code == OP_COUNT;
 }
 
 static unsigned operand_bytes(Placement *placement, const IrOp *mma)
@@ -392,16 +393,19 @@ static const Layout *place_every(Placement *placement, const IrType *type)
   return layout;
 }
 
-/* The first elements of sorted rows lie as sorting leaves them. */
+/* The first elements of sorted rows, and places of what is picked, lie as these operations leave them. */
 static const Layout *place_sorted(Placement *placement, const IrType *type)
 {
   const Layout *layout = NULL;
   for (unsigned i = 0; i < placement->ops->len && !layout; i++) {
     const IrOp *op = placement->ops->pdata[i];
-    if (op->code != OP_SORT || !every_same_extents(&op->results[0]->type, type)) continue;
+    if ((op->code != OP_SORT && op->code != OP_PICK) || !every_same_extents(&op->results[0]->type, type))
+      continue;
     const Layout *whole = layout_for(placement, &op->operands[0]->value->type);
     unsigned dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0);
-    if (whole)
+    if (whole && op->code == OP_PICK)
+      layout = sorting_picked(placement->module->arena, whole, dim, (unsigned)ir_tile_extent(type, dim));
+    else if (whole)
       layout = sorting_result(placement->module->arena, whole, dim, (unsigned)ir_tile_extent(type, dim),
                               (unsigned)ir_attribute_int(op, ATTR_SURVIVORS, 0));
   }

@@ -89,7 +89,8 @@ static bool are_points(const GPtrArray *ops)
 {
   for (unsigned i = 0; i < ops->len; i++) {
     const IrOpcode code = ((const IrOp *)ops->pdata[i])->code;
-    if (code == OP_MMA || code == OP_REDUCE || code == OP_SCAN || code == OP_SORT || code == OP_COUNT)
+    if (code == OP_MMA || code == OP_REDUCE || code == OP_SCAN || code == OP_SORT || code == OP_PICK ||
+        code == OP_COUNT)
       return false;
   }
   return true;

@@ -129,6 +129,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_REDUCE: lower_reduce(lower, op); break;
   case OP_SCAN: lower_scan(lower, op); break;
   case OP_SORT: lower_sort(lower, op); break;
+  case OP_PICK: lower_pick(lower, op); break;
   case OP_COUNT: lower_count(lower, op); break;
   case OP_SPREAD: lower_spread_every(lower, op); break;
   case OP_SOME: lower_some(lower, op); break;

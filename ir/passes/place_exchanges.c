@@ -73,6 +73,13 @@ void place_exchange(IrFunction *kernel, IrOp *reduce)
     place_sort_exchange(kernel, reduce);
     return;
   }
+  if (reduce->code == OP_PICK) {
+    unsigned places[2] = {layout_size(type->layout, PLACE_WARP),
+                          (unsigned)ir_tile_extent(&reduce->results[0]->type, dim)};
+    ir_attribute_set(reduce, ATTR_EXCHANGE,
+                     exchange_declare(kernel, &reduce->mark, NUMBER_S32, 2, places, 0));
+    return;
+  }
   if (reduce->code == OP_COUNT) {
     place_count_exchange(kernel, reduce);
     return;

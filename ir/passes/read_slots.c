@@ -30,7 +30,8 @@ static IrExpr *read_slot(IrFunction *kernel, IrOp *take, const IrOp *op, IrExpr 
 
 static bool combines_elements(const IrOp *op)
 {
-  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_COUNT;
+  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_PICK ||
+         op->code == OP_COUNT;
 }
 
 /* Arithmetic and reductions, what a variable is set to, and what is stored, or put into another slot. */

@@ -116,6 +116,7 @@ static void check_op(IrOp *op, void *data)
   case OP_REDUCE:
   case OP_SCAN:
   case OP_SORT:
+  case OP_PICK:
   case OP_COUNT:
     if (ir_attribute_int(op, ATTR_DIM, 0) == split->cut) split->possible = false;
     break;

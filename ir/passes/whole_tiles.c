@@ -17,6 +17,7 @@ static bool crosses_block(const IrOp *op)
   case OP_REDUCE:
   case OP_SCAN:
   case OP_SORT:
+  case OP_PICK:
   case OP_COUNT: return ir_attribute_int(op, ATTR_DIM, 0) == 0; /* elements of several threads */
   default: return false;
   }

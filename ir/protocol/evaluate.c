@@ -164,7 +164,8 @@ const Scalar *scalar_of_op(Program *program, const IrOp *op)
   for (unsigned i = 0; i < G_N_ELEMENTS(rows); i++)
     if (rows[i].code == op->code)
       return combine(program, SCALAR_OPERATOR, rows[i].operator_, parts[0], parts[1], NULL);
-  bool meets = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_COUNT;
+  bool meets = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_PICK ||
+               op->code == OP_COUNT;
   return meets ? NULL : scalar_make(program, SCALAR_UNKNOWN, 0);
 }
 

@@ -596,6 +596,7 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_REDUCE:
   case OP_SCAN:
   case OP_SORT:
+  case OP_PICK:
   case OP_COUNT:
   case OP_CONVERT: return execute_rendezvous(m, agent, step);
   case OP_CLAIM: execute_claim(m, agent, step); return true;

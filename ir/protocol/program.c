@@ -461,6 +461,7 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
   case OP_REDUCE:
   case OP_SCAN:
   case OP_SORT:
+  case OP_PICK:
   case OP_COUNT: return ir_attribute(op, ATTR_EXCHANGE) != NULL || step->n_reads;
   case OP_CONVERT: return ir_meets(op) || step->n_reads;
   default: return step->n_places || step->n_reads;

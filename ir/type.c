@@ -263,6 +263,10 @@ bool ir_infer_result(const IrOp *op, unsigned result, IrType *type)
     *type = ir_predicate();
     return true;
   }
+  if (op->code == OP_SCAN_LANES || op->code == OP_COUNT_LANES || op->code == OP_OF_LANE) {
+    *type = ir_scalar(NUMBER_S32);
+    return result == 0;
+  }
   if (result > 0 || !op->n_operands) return false;
   if (op->code == OP_LET) {
     *type = ir_expr_type(op->parent->function, op->operands[0]);

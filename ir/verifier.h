@@ -48,6 +48,7 @@ void verify_same_tile(Verifier *verifier, const IrOp *op, const IrType *a, const
 void verify_turn(Verifier *verifier, const IrOp *op); /* ir/verify_turn.c */
 /* ir/verify_scheduler.c: a variable that is kept; what a sub-kernel gives `tiles`. */
 void verify_kept(Verifier *verifier, const IrOp *op);
+void verify_lanes(Verifier *verifier, const IrOp *op);
 void verify_scheduler(Verifier *verifier, const IrOp *tiles, const IrFunction *scheduler);
 void verify_memory(Verifier *verifier, const IrFunction *kernel); /* ir/verify_memory.c */
 /* What leaves a `turn` or a `take` in the middle: a fault, "`break_if` leaves CONSEQUENCE". ir/verify_turn.c */

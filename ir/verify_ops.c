@@ -780,6 +780,9 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_COMBINE: check_combine(verifier, op); break;
   case OP_IOTA: check_iota(verifier, op); break;
   case OP_SOME: check_some(verifier, op); break;
+  case OP_SCAN_LANES:
+  case OP_COUNT_LANES:
+  case OP_OF_LANE: verify_lanes(verifier, op); break;
   case OP_SET: check_set(verifier, op); break;
   case OP_VAR: check_var(verifier, op); break;
   case OP_AWAIT:

@@ -33,6 +33,23 @@ void verify_kept(Verifier *verifier, const IrOp *op)
                "a variable that is kept stands in a tile scheduler's own body, and starts as a number");
 }
 
+/* Numbers of the lanes of a warp: all must be there, which only who writes roles can see to. */
+void verify_lanes(Verifier *verifier, const IrOp *op)
+{
+  const IrModule *module = verifier->module;
+  bool flag = op->code == OP_COUNT_LANES;
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    IrType type = ir_expr_type(op->parent->function, op->operands[i]);
+    bool number = type.kind == TYPE_SCALAR && number_class(type.element) != NUMBER_FLOAT;
+    if (type.kind != TYPE_NONE && !number)
+      verify_fault(verifier, &op->mark, "element-type", NULL, "`%s` takes %s", ir_op_info(op->code)->name,
+                   flag ? "a condition" : "numbers, s32");
+  }
+  if (module->level == IR_TILE && op->parent->function == ir_kernel(module))
+    verify_fault(verifier, &op->mark, "scheduler", "a sub-kernel that `tiles` names",
+                 "`%s` stands in tile schedulers, which all lanes of a warp ask", ir_op_info(op->code)->name);
+}
+
 /* A sub-kernel as scheduler: (index, arguments) -> (whether there is such a tile, coordinates). */
 void verify_scheduler(Verifier *verifier, const IrOp *op, const IrFunction *scheduler)
 {

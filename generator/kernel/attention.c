@@ -486,7 +486,6 @@ static void schedule_sequences(KernelBuild *build)
   static const char name[] = "sequence_rows";
   IrOp *tiles = kernel_tiles(build);
   if (!attention->sequences.packed) return;
-  ir_function_copy(module, ir_function_find(build->libraries->groups, name));
   IrExpr *const operands[] = {ir_symbol(module, name),
                               ir_value(module, build->inputs[attention->sequences.ends]),
                               kernel_dim(build, attention->batches, "B", NUMBER_S32),

@@ -19,7 +19,6 @@ void groups_schedule(KernelBuild *build, int64_t bm, int64_t bn)
   IrModule *module = build->module;
   const char *name = schedulers[gemm->groups];
   IrOp *tiles = kernel_tiles(build);
-  ir_function_copy(module, ir_function_find(build->libraries->groups, name));
   bool across = lie_across(build);
   unsigned row = across ? 3 : 2, column = across ? 2 : 3; /* of what the template walks */
   bool deep = gemm->groups == GEMM_DEPTHS;

@@ -129,8 +129,9 @@ KernelLibraries *kernel_libraries_read(bool fast, GError **error)
 
 bool kernel_libraries_link(const KernelLibraries *libraries, IrModule *module, GError **error)
 {
-  return ir_link(module, libraries->operators, error) && ir_link(module, libraries->reducers, error) &&
-         ir_link(module, libraries->math, error) && ir_link(module, libraries->math_narrow, error) &&
+  return ir_link(module, libraries->groups, error) && ir_link(module, libraries->operators, error) &&
+         ir_link(module, libraries->reducers, error) && ir_link(module, libraries->math, error) &&
+         ir_link(module, libraries->math_narrow, error) &&
          (!libraries->math_fast || ir_link(module, libraries->math_fast, error));
 }
 

@@ -35,6 +35,49 @@ IrExpr *lower_elected(Lower *lower)
   return lower_and(lower, lower_compare(lower, OP_EQ, lower->role->warp, lower_int(lower, 0)), lane);
 }
 
+/* ---- Lanes of a warp ---- */
+
+static IrExpr *from_lane(Lower *lower, IrExpr *x, IrExpr *lane)
+{
+  IrExpr *other = lower_value(lower, OP_SHUFFLE, ir_scalar(NUMBER_S32), "other", 2, x, lane);
+  ir_attribute_set(other->value->def, ATTR_MODE, ir_name(lower->module, "index"));
+  return other;
+}
+
+/* Hillis and Steele's scan: each lane takes what lies 1, 2, 4 ... before it. */
+static IrExpr *scan_lanes(Lower *lower, const IrOp *op)
+{
+  IrExpr *x = lower_s32(lower, op->operands[0]);
+  const char *with = ir_attribute_is(op, ATTR_WITH, "sum") ? "sum" : "max";
+  for (unsigned distance = 1; distance < WARP_LANES; distance *= 2) {
+    IrExpr *lane = lower_sub(lower, NUMBER_S32, lower->lane, lower_int(lower, distance));
+    IrExpr *other =
+        from_lane(lower, x, lower_bits(lower, OP_AND, NUMBER_S32, lane, lower_int(lower, WARP_LANES - 1)));
+    IrExpr *has = lower_compare(lower, OP_GE, lower->lane, lower_int(lower, distance));
+    IrExpr *both = lower_combine(lower, with, NUMBER_S32, other, x);
+    x = lower_scalar(lower, OP_SELECT, ir_scalar(NUMBER_S32), "x", 3, has, both, x);
+  }
+  return x;
+}
+
+void lower_lanes(Lower *lower, const IrOp *op)
+{
+  IrExpr *result = NULL;
+  if (op->code == OP_SCAN_LANES) {
+    result = scan_lanes(lower, op);
+  } else if (op->code == OP_OF_LANE) {
+    IrExpr *x = lower_s32(lower, op->operands[0]), *lane = lower_s32(lower, op->operands[1]);
+    result =
+        from_lane(lower, x, lower_bits(lower, OP_AND, NUMBER_S32, lane, lower_int(lower, WARP_LANES - 1)));
+  } else {
+    IrExpr *holds = lower_condition(lower, op->operands[0]);
+    IrExpr *lanes = lower_value(lower, OP_VOTE, ir_scalar(NUMBER_S32), "lanes", 1, holds);
+    ir_attribute_set(lanes->value->def, ATTR_MODE, ir_name(lower->module, "ballot"));
+    result = lower_value(lower, OP_POPULATION, ir_scalar(NUMBER_S32), "count", 1, lanes);
+  }
+  lower_scalar_bind(lower, op->results[0], result);
+}
+
 /* ---- Types ---- */
 
 static unsigned rank_of(NumberType type)

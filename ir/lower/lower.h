@@ -352,6 +352,7 @@ void lower_elementwise(Lower *lower, IrOp *op);
 
 /* Whether any lane of the warp has a true element. */
 void lower_some(Lower *lower, const IrOp *op);
+void lower_lanes(Lower *lower, const IrOp *op);
 
 void lower_cast(Lower *lower, IrOp *op);
 void lower_splat(Lower *lower, IrOp *op);

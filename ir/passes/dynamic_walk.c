@@ -5,7 +5,10 @@
  * they compute and store. Every tile claims once, so behind the last claim of a launch the counter is zero again, as the
  * next launch wants it. Where a scheduler knows on the device alone how many tiles there are, it says so when it has none left, and each
  * block claims once more as it ends: by then all tiles are claimed, so these numbers are nobody's, and the last of them is that of
- * tiles and blocks. Which block has which tile does not matter to what is computed. */
+ * tiles and blocks. Which block has which tile does not matter to what is computed.
+ *
+ * A scheduler that the lanes of a warp ask together is the producer's alone, too: it tells all coordinates of a tile, and the others
+ * ask nobody. Tiles go by a fixed order then. */
 #include "ir/facts.h"
 #include "ir/pass.h"
 #include "ir/passes/scheduler.h"
@@ -22,6 +25,11 @@ static void note_sum(IrOp *op, void *data)
   *(bool *)data |= op->code == OP_COMBINE || op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL;
 }
 
+static const char *walk_number(const IrModule *module, unsigned i)
+{
+  return i ? arena_printf(module->arena, "at%u", i) : WALK_TILE;
+}
+
 /* Why tiles go by a fixed order all the same, or NULL. */
 static const char *refusal(const Split *split, const IrOp *tiles, bool engine)
 {
@@ -31,6 +39,7 @@ static const char *refusal(const Split *split, const IrOp *tiles, bool engine)
   if (split->cluster.blocks > 1) return "the blocks of a cluster walk together";
   if (split->pingpong > 1 || tiles_are_streamed(tiles)) return "warpgroups or blocks share tiles";
   if (sums) return "the kernel has flags of its own";
+  if (split->by_lanes) return "the lanes of a warp look for tiles together";
   return NULL;
 }
 
@@ -53,30 +62,41 @@ static int64_t listeners(const Split *split)
   return split->graph.n ? warps : split->consumer_warps;
 }
 
-void dynamic_declare(Split *split, IrBuilder *builder, const IrOp *tiles, bool engine)
+/* A ring in which the producer tells so many numbers of a tile. */
+static const char *declare_walk(Split *split, IrBuilder *builder, const IrOp *tiles, unsigned n)
 {
   IrModule *module = split->module;
+  builder->mark = tiles->mark;
+  IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
+  channel->symbol = ir_symbol_unique(split->kernel, "walk");
+  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, WALK_SLOTS));
+  ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, 1));
+  ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS, ir_int(module, listeners(split)));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
+  inner.mark = tiles->mark;
+  for (unsigned i = 0; i < n; i++) {
+    IrOp *slot = ir_emit(&inner, OP_SLOT, 0);
+    static const int64_t extent[] = {1, 1};
+    static const unsigned shape[] = {1, 1};
+    slot->symbol = walk_number(module, i);
+    slot->declared = arena_new_object(module->arena, IrType);
+    *slot->declared =
+        ir_tile(module, NUMBER_S32, 2, extent, layout_shared(module->arena, 2, shape, 1, NUMBER_S32, 0, 0));
+  }
+  return channel->symbol;
+}
+
+void dynamic_declare(Split *split, IrBuilder *builder, const IrOp *tiles, bool engine)
+{
+  if (split->by_lanes && engine)
+    split->told = declare_walk(split, builder, tiles, 1 + tiles->regions[0]->n_arguments);
   if (!ir_attribute_int(tiles, ATTR_DYNAMIC, 0)) return;
   const char *against = refusal(split, tiles, engine);
   if (against) {
     ir_remark(split->context, "dynamic walk rejected: %s", against);
     return;
   }
-  builder->mark = tiles->mark;
-  IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
-  channel->symbol = split->walk = ir_symbol_unique(split->kernel, "walk");
-  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, WALK_SLOTS));
-  ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, 1));
-  ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS, ir_int(module, listeners(split)));
-  IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
-  inner.mark = tiles->mark;
-  IrOp *slot = ir_emit(&inner, OP_SLOT, 0);
-  static const int64_t extent[] = {1, 1};
-  static const unsigned shape[] = {1, 1};
-  slot->symbol = WALK_TILE;
-  slot->declared = arena_new_object(module->arena, IrType);
-  *slot->declared =
-      ir_tile(module, NUMBER_S32, 2, extent, layout_shared(module->arena, 2, shape, 1, NUMBER_S32, 0, 0));
+  split->walk = declare_walk(split, builder, tiles, 1);
   declare_counter(split->kernel);
   ir_remark(split->context, "dynamic walk: the producer claims tiles, and tells %d warps",
             (int)listeners(split));
@@ -85,7 +105,8 @@ void dynamic_declare(Split *split, IrBuilder *builder, const IrOp *tiles, bool e
 void dynamic_begin(Role *role, IrBuilder *builder)
 {
   role->walk =
-      role_cursor_new(role->split, builder, role->split->walk, role->kind == ROLE_PRODUCER ? "tell" : "told");
+      role_cursor_new(role->split, builder, role->split->walk ? role->split->walk : role->split->told,
+                      role->kind == ROLE_PRODUCER ? "tell" : "told");
 }
 
 bool dynamic_claims(const Role *role)
@@ -132,4 +153,36 @@ void dynamic_close(const Role *role, IrBuilder *inner, IrBuilder *behind, IrExpr
   IrExpr *blocks = ir_call(module, "blocks", 1, ir_int(module, 0));
   ir_emit_value(behind, OP_CLAIM, ir_scalar(NUMBER_S32), "last", 1,
                 ir_binary(module, OPERATOR_ADD, total, blocks));
+}
+
+/* ---- Tiles that one warp finds, and tells the others ---- */
+
+static IrExpr *told_place(const Role *role, unsigned i)
+{
+  IrModule *module = role->split->module;
+  IrExpr *slot = ir_field(module, ir_symbol(module, role->split->told), walk_number(module, i));
+  return ir_index(module, slot, 1, role->walk);
+}
+
+void told_tell(const Role *role, IrBuilder *builder, IrExpr *const *coordinates, unsigned n)
+{
+  IrExpr *is = ir_emit_value(builder, OP_LET, ir_scalar(NUMBER_S32), "is", 1,
+                             ir_int(role->split->module, coordinates != NULL));
+  ir_emit(builder, OP_PUT, 2, told_place(role, 0), is);
+  for (unsigned i = 0; i < n; i++)
+    ir_emit(builder, OP_PUT, 2, told_place(role, i + 1), coordinates ? coordinates[i] : is);
+  ir_emit(builder, OP_ADVANCE, 1, role->walk);
+}
+
+IrBuilder told_open(const Role *role, IrBuilder *builder, IrExpr **coordinates, unsigned n)
+{
+  IrModule *module = role->split->module;
+  IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_LOOP, 0)));
+  inner.mark = builder->mark;
+  IrExpr *is = ir_emit_value(&inner, OP_GET, ir_scalar(NUMBER_S32), "is", 1, told_place(role, 0));
+  for (unsigned i = 0; i < n; i++)
+    coordinates[i] = ir_emit_value(&inner, OP_GET, ir_scalar(NUMBER_S32), "at", 1, told_place(role, i + 1));
+  ir_emit(&inner, OP_ADVANCE, 1, role->walk);
+  ir_emit(&inner, OP_BREAK_IF, 1, ir_binary(module, OPERATOR_LT, is, ir_int(module, 1)));
+  return inner;
 }

@@ -133,6 +133,9 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_COUNT: lower_count(lower, op); break;
   case OP_SPREAD: lower_spread_every(lower, op); break;
   case OP_SOME: lower_some(lower, op); break;
+  case OP_SCAN_LANES:
+  case OP_COUNT_LANES:
+  case OP_OF_LANE: lower_lanes(lower, op); break;
   case OP_COPY: lower_copy(lower, op); break;
   case OP_CONVERT: lower_convert(lower, op); break;
   case OP_PUT: lower_put(lower, op); break;

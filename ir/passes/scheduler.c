@@ -28,6 +28,9 @@ static bool is_number_op(const IrOp *op)
   case OP_LOOP:
   case OP_IF:
   case OP_BREAK_IF:
+  case OP_SCAN_LANES:
+  case OP_COUNT_LANES:
+  case OP_OF_LANE:
   case OP_RETURN: return true;
   default: return ir_op_is_elementwise(op->code);
   }
@@ -80,6 +83,18 @@ bool scheduler_check(const IrModule *module, const IrOp *tiles, GError **error)
   error_set(error, ERROR_INPUT, &tiles->mark, "scheduler",
             "raster(m, n), linear(n), or a sub-kernel of this file", "there is no tile scheduler `%s`", name);
   return false;
+}
+
+static void find_lanes(IrOp *op, void *data)
+{
+  *(bool *)data |= op->code == OP_SCAN_LANES || op->code == OP_COUNT_LANES || op->code == OP_OF_LANE;
+}
+
+bool scheduler_asks_lanes(const IrFunction *scheduler)
+{
+  bool found = false;
+  if (scheduler) ir_region_visit(scheduler->body, find_lanes, &found);
+  return found;
 }
 
 void scheduler_forget(IrModule *module, const IrOp *tiles)

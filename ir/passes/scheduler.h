@@ -7,6 +7,8 @@ const IrFunction *scheduler_of(const IrModule *module, const IrOp *tiles);
 /* The tile loop names a scheduler that there is; a sub-kernel writes nothing, and reads nothing that the kernel
  * writes: every role asks its own copy, at another time. */
 bool scheduler_check(const IrModule *module, const IrOp *tiles, GError **error);
+/* Do the lanes of a warp look for the tile together? Then all of them have to ask. */
+bool scheduler_asks_lanes(const IrFunction *scheduler);
 /* Takes the sub-kernel out of a module whose roles have it written out. */
 void scheduler_forget(IrModule *module, const IrOp *tiles);
 /* Opens the walk in front of the builder's place: a block takes the tiles of its index, of its index plus the

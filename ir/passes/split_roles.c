@@ -179,22 +179,59 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
 
 /* ---- Regions ---- */
 
+static IrBuilder condition(const Split *split, IrBuilder *builder, IrExpr *holds)
+{
+  IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_IF, 1, holds)));
+  inner.mark = split->kernel->mark;
+  return inner;
+}
+
+/* One thread does all of it: a warp that only waited, and arrived nowhere, could sleep through two phases. */
+static IrBuilder one_thread(const Split *split, IrBuilder *builder)
+{
+  return condition(split, builder, ir_call(split->module, "elected", 0));
+}
+
+/* The lanes of one warp look for tiles together; what is done with them is one thread's. */
+static IrBuilder one_warp(const Split *split, IrBuilder *builder)
+{
+  IrExpr *first =
+      ir_binary(split->module, OPERATOR_LT, ir_call(split->module, "role_warp", 0), ir_int(split->module, 1));
+  return condition(split, builder, first);
+}
+
+static void copy_tile(Role *role, IrBuilder *builder, const IrRegion *body, IrExpr *const *coordinates)
+{
+  for (unsigned i = 0; i < body->n_arguments; i++)
+    g_hash_table_insert(role->map, body->arguments[i], coordinates[i]);
+  copy_region(role, builder, body);
+}
+
 /* In the order that a sub-kernel gives, which every role has for itself: it reads nothing that the kernel writes. */
 static void copy_scheduled_tiles(Role *role, IrBuilder *builder, const IrOp *tiles,
                                  const IrFunction *scheduler)
 {
   IrExpr *coordinates[SCHEDULE_MAX_DIMS], *index, *total = NULL;
+  const IrRegion *body = tiles->regions[0];
+  bool tells = role->split->told && role->kind == ROLE_PRODUCER;
+  if (role->split->told && !tells) {
+    IrBuilder told = told_open(role, builder, coordinates, body->n_arguments);
+    copy_tile(role, &told, body, coordinates);
+    return;
+  }
   IrExpr **arguments = arena_new_array(role->split->module->arena, IrExpr *, tiles->n_operands);
   for (unsigned i = 1; i < tiles->n_operands; i++)
     arguments[i - 1] = role_rewrite(role, tiles->operands[i]);
   IrBuilder inner = scheduler_open(builder, scheduler, arguments, coordinates, &index,
                                    dynamic_claims(role) ? &total : NULL);
-  const IrRegion *body = tiles->regions[0];
-  for (unsigned i = 0; i < body->n_arguments; i++)
-    g_hash_table_insert(role->map, body->arguments[i], coordinates[i]);
-  IrExpr *claimed = dynamic_claim(role, &inner, NULL);
-  copy_region(role, &inner, body);
-  dynamic_close(role, &inner, builder, index, claimed, total);
+  IrBuilder within = tells ? one_thread(role->split, &inner) : inner;
+  if (tells) told_tell(role, &within, coordinates, body->n_arguments);
+  IrExpr *claimed = dynamic_claim(role, &within, NULL);
+  copy_tile(role, &within, body, coordinates);
+  dynamic_close(role, tells ? &inner : &within, builder, index, claimed, total);
+  if (!tells) return;
+  within = one_thread(role->split, builder);
+  told_tell(role, &within, NULL, body->n_arguments);
 }
 
 static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
@@ -479,13 +516,7 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
   ir_attribute_set(op, ATTR_WARPS, ir_range(module, ir_int(module, first), ir_int(module, last)));
   IrBuilder inner = ir_builder_at_end(ir_region_add(op));
   inner.mark = split->kernel->mark;
-  if (kind == ROLE_PRODUCER) {
-    /* One thread does all of it: a warp that only waited, and arrived nowhere, could sleep through two
-     * phases. */
-    IrOp *one = ir_emit(&inner, OP_IF, 1, ir_call(module, "elected", 0));
-    inner = ir_builder_at_end(ir_region_add(one));
-    inner.mark = split->kernel->mark;
-  }
+  if (kind == ROLE_PRODUCER) inner = split->told ? one_warp(split, &inner) : one_thread(split, &inner);
   for (unsigned i = 0; kind != ROLE_ALL && i < channels->len; i++) {
     const IrOp *channel = channels->pdata[i];
     if (!needs_cursor(&role, channel)) continue;
@@ -493,7 +524,7 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
         cursors, (gpointer)channel->symbol,
         role_cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
   }
-  if (split->walk) dynamic_begin(&role, &inner);
+  if (split->walk || (split->told && kind != ROLE_ALL)) dynamic_begin(&role, &inner);
   if (kind != ROLE_PRODUCER) role_write_cursors(&role, &inner, channels);
   bool stores = kind == ROLE_CONSUMER && (!node || node + 1 == split->graph.nodes + split->graph.n);
   if (stores && split->pingpong * split->consumers > 1)
@@ -732,6 +763,7 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
     return false;
   }
   if (tiles->len && !scheduler_check(module, tiles->pdata[0], error)) return false;
+  split.by_lanes = tiles->len && scheduler_asks_lanes(scheduler_of(module, tiles->pdata[0]));
   if (!check_sharing(&survey, context->gpu, error) || !role_graph_read(kernel, &split.graph, error))
     return false;
   const IrOp *walk = tiles->len ? tiles->pdata[0] : NULL;

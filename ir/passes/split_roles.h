@@ -24,6 +24,8 @@ typedef struct {
       *walk;     /* channel by which the producer tells the others the next tile (dynamic_walk.c), or NULL */
   bool combines; /* blocks that share a tile add it up once (combine), so they cannot walk */
   bool steps;    /* blocks walk steps together (await_step) */
+  bool by_lanes; /* all lanes of a warp ask the tile scheduler together */
+  const char *told;  /* channel by which those of the producer tell the others what they found, or NULL */
   int64_t pingpong;  /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
   int64_t consumers; /* instances that each do all of a tile, from the same slots; 1: there are none */
   GError **error;
@@ -88,6 +90,11 @@ void dynamic_next(const Role *role, IrBuilder *builder, IrExpr *index, IrExpr *c
 /* Closes what scheduler_open() opened, whichever walk it is; `behind`: behind the loop; total: of the role that claims. */
 void dynamic_close(const Role *role, IrBuilder *inner, IrBuilder *behind, IrExpr *index, IrExpr *claimed,
                    IrExpr *total);
+
+/* Of a scheduler that lanes ask: the producer tells a tile's coordinates, NULL: that there is no further one; */
+void told_tell(const Role *role, IrBuilder *builder, IrExpr *const *coordinates, unsigned n);
+/* and the others go from one to the next. Gives the builder inside their loop. */
+IrBuilder told_open(const Role *role, IrBuilder *builder, IrExpr **coordinates, unsigned n);
 
 /* ---- turns.c ---- */
 

@@ -122,6 +122,29 @@ const Scalar *scalar_new(Program *program, const IrExpr *expr)
   }
 }
 
+const Scalar *scalar_of_lanes(Program *program, const Scalar *varying)
+{
+  Scalar *scalar = scalar_make(program, SCALAR_EACH_LANE, 0);
+  scalar->a = varying;
+  scalar->varies = true;
+  scalar->lanes = arena_new_object(program->arena, Lanes);
+  return scalar;
+}
+
+/* Of a scan each lane has another number; a count, and what lies in a lane that all name, all have. */
+static const Scalar *across_lanes(Program *program, const IrOp *op, const Scalar *const parts[2])
+{
+  ScalarKind kind = op->code == OP_SCAN_LANES    ? SCALAR_SCAN_LANES
+                    : op->code == OP_COUNT_LANES ? SCALAR_COUNT_LANES
+                                                 : SCALAR_OF_LANE;
+  Scalar *scalar = scalar_make(program, kind, ir_attribute_is(op, ATTR_WITH, "sum"));
+  scalar->a = parts[0];
+  scalar->b = kind == SCALAR_OF_LANE ? parts[1] : NULL;
+  scalar->varies = kind == SCALAR_SCAN_LANES || (scalar->b && scalar->b->varies);
+  if (kind == SCALAR_SCAN_LANES) scalar->lanes = arena_new_object(program->arena, Lanes);
+  return scalar;
+}
+
 /* The value an op gives, if it is a scalar's: sums, comparisons, loads. */
 const Scalar *scalar_of_op(Program *program, const IrOp *op)
 {
@@ -159,6 +182,9 @@ const Scalar *scalar_of_op(Program *program, const IrOp *op)
   case OP_FMA:
     return combine(program, SCALAR_OPERATOR, OPERATOR_ADD,
                    combine(program, SCALAR_OPERATOR, OPERATOR_MUL, parts[0], parts[1], NULL), parts[2], NULL);
+  case OP_SCAN_LANES:
+  case OP_COUNT_LANES:
+  case OP_OF_LANE: return across_lanes(program, op, parts);
   default: break;
   }
   for (unsigned i = 0; i < G_N_ELEMENTS(rows); i++)
@@ -213,6 +239,36 @@ static int64_t loaded(Machine *m, const Agent *agent, const Scalar *scalar, unsi
   return values[at % G_N_ELEMENTS(values)];
 }
 
+/* Numbers that differ between lanes are asked for by many others: each is found once, until something changes. */
+static int64_t lanes_value(Machine *m, const Agent *agent, const Scalar *x, unsigned thread, bool *known)
+{
+  Lanes *lanes = x->lanes;
+  unsigned warp = thread / 32, own = thread % 32, first = x->kind == SCALAR_SCAN_LANES ? 0 : own;
+  if (lanes->agent != agent || lanes->run != m->program->runs || lanes->age != agent->age ||
+      lanes->warp != warp)
+    *lanes = (Lanes){.agent = agent, .run = m->program->runs, .age = agent->age, .warp = warp};
+  for (unsigned lane = first; lane <= own; lane++) {
+    if (lanes->done >> lane & 1) continue;
+    bool all = lane == first || lanes->known >> (lane - 1) & 1;
+    int64_t value = evaluate(m, agent, x->a, warp * 32 + lane, &all);
+    if (lane > first)
+      value = x->number ? lanes->values[lane - 1] + value : MAX(lanes->values[lane - 1], value);
+    lanes->values[lane] = value;
+    lanes->known |= (uint32_t)all << lane;
+    lanes->done |= (uint32_t)1 << lane;
+  }
+  *known &= lanes->known >> own & 1;
+  return lanes->values[own];
+}
+
+static int64_t counted(Machine *m, const Agent *agent, const Scalar *x, unsigned thread, bool *known)
+{
+  int64_t count = 0;
+  for (unsigned lane = 0; lane < 32; lane++)
+    count += evaluate(m, agent, x->a, thread / 32 * 32 + lane, known) != 0;
+  return count;
+}
+
 int64_t evaluate(Machine *m, const Agent *agent, const Scalar *x, unsigned thread, bool *known)
 {
   switch (x->kind) {
@@ -240,6 +296,13 @@ int64_t evaluate(Machine *m, const Agent *agent, const Scalar *x, unsigned threa
     return *known = false;
   }
   case SCALAR_LOAD: return loaded(m, agent, x, thread, known);
+  case SCALAR_EACH_LANE:
+  case SCALAR_SCAN_LANES: return lanes_value(m, agent, x, thread, known);
+  case SCALAR_COUNT_LANES: return counted(m, agent, x, thread, known);
+  case SCALAR_OF_LANE: {
+    unsigned lane = (unsigned)evaluate(m, agent, x->b, thread, known) % 32;
+    return evaluate(m, agent, x->a, thread / 32 * 32 + lane, known);
+  }
   case SCALAR_BLOCK: return x->number ? 0 : (int64_t)m->scenario->first + agent->block;
   case SCALAR_BLOCKS: return x->number ? 1 : (int64_t)m->blocks * m->scenario->clusters;
   case SCALAR_RANK: return agent->block;

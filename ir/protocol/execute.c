@@ -76,6 +76,7 @@ static void execute_again(Agent *agent)
   Frame *frame = &agent->frames[agent->depth - 1];
   agent->step = frame->step + 1;
   agent->mask = frame->depth;
+  agent->age++;
   if (frame->kind == STEP_LOOP) return;
   frame->i += frame->by;
 }
@@ -138,6 +139,7 @@ static void enter_role(Machine *m, Agent *agent, const Step *step)
     return;
   }
   agent->role = step->role;
+  agent->age++;
   agent->instance = agent->home_instance;
   agent->role_low = agent->home_low;
   agent->role_threads = agent->home_threads;
@@ -547,6 +549,7 @@ static int64_t skipped(Machine *m, Agent *agent, const Step *step)
 static void execute_advance(Machine *m, Agent *agent, const Step *step)
 {
   int64_t n = step->slots, *cursor = &agent->values[2 * step->value];
+  agent->age++;
   cursor[0] += step->op->code == OP_SKIP ? skipped(m, agent, step) : 1;
   cursor[1] ^= cursor[0] / n & 1;
   cursor[0] %= n;
@@ -625,6 +628,7 @@ static void execute_set(Machine *m, Agent *agent, const Step *step)
   if (step->scalar[0])
     value = evaluate(m, agent, step->scalar[0], agent->warp_low * 32 + agent->lane_low, &known);
   set_value(agent, step->value, value, known && !step->scalar[0]->varies);
+  agent->age += step->op->code == OP_SET || step->op->code == OP_VAR;
 }
 
 bool execute_step(Machine *m, Agent *agent)

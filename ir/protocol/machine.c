@@ -405,6 +405,7 @@ bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, E
                .error = error,
                .advances = phases};
   m.arena = arena_new();
+  program->runs++;
   m.flights = g_array_new(FALSE, TRUE, sizeof(Flight));
   make_agents(&m);
   make_barriers(&m);

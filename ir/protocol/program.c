@@ -485,7 +485,7 @@ static bool compile_scalar(Program *program, const IrOp *op)
   const Scalar *from = scalar_of_op(program, op);
   if (!from) return false;
   if (op->code != OP_VAR && from->varies) { /* differs between threads: evaluated where it is used */
-    g_hash_table_insert(program->lets, op->results[0], (gpointer)from);
+    g_hash_table_insert(program->lets, op->results[0], (gpointer)scalar_of_lanes(program, from));
     return true;
   }
   Step *step = step_add(program, STEP_SET, op);

@@ -42,6 +42,10 @@ typedef enum {
   SCALAR_MIN,
   SCALAR_MAX,
   SCALAR_LOAD,
+  SCALAR_EACH_LANE,
+  SCALAR_SCAN_LANES,
+  SCALAR_COUNT_LANES,
+  SCALAR_OF_LANE,
   SCALAR_UNKNOWN,
   /* special values; from THREAD on they differ between the threads of an agent */
   SCALAR_BLOCK,
@@ -57,12 +61,19 @@ typedef enum {
 } ScalarKind;
 
 typedef struct Scalar Scalar;
+typedef struct Lanes { /* what a warp's lanes have, as an agent found when it asked last */
+  const void *agent;
+  unsigned run, age, warp;
+  uint32_t done, known;
+  int64_t values[32];
+} Lanes;
 struct Scalar {
   ScalarKind kind;
   IrOperator operator_;
   int64_t number; /* constant; index of a value, dim or special */
   const Scalar *a, *b, *c;
-  bool varies; /* between threads of one role */
+  bool varies;  /* between threads of one role */
+  Lanes *lanes; /* of SCALAR_EACH_LANE and SCALAR_SCAN_LANES */
 };
 
 typedef struct Family { /* of barriers: all slots of @ab.full, or one `barrier` */
@@ -162,6 +173,7 @@ typedef struct Program {
   GArray *roles;                       /* Role */
   GHashTable *lets, *symbols;
   unsigned n_values, n_barriers, n_places, threads, blocks;
+  unsigned runs;    /* of machines so far */
   bool *registers;  /* by value id: operands and accumulators of warpgroup MMAs */
   int64_t *granule; /* by dim: tile extent along it, 1 if not seen */
   bool *inner;      /* by dim: the bound of a counted loop from 0 */
@@ -179,6 +191,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 const Scalar *scalar_new(Program *program, const IrExpr *expr);
 const Scalar *scalar_of_op(Program *program,
                            const IrOp *op); /* of a scalar arithmetic op; NULL if it is none */
+const Scalar *scalar_of_lanes(Program *program, const Scalar *varying); /* of a name that it has */
 bool place_reference(Program *program, const IrExpr *expr, Reference *reference);
 bool barrier_reference(Program *program, const IrExpr *expr, BarrierReference *reference);
 bool program_may_cut(const Program *program, const Step *step,
@@ -264,6 +277,7 @@ typedef struct Agent {
   int64_t *values;
   bool *known;
   unsigned *rounds; /* by step: times run */
+  unsigned age;     /* grows where a variable changes, and with each turn of a loop */
   struct {
     unsigned step;
     int64_t begin, end;

@@ -439,7 +439,9 @@ static void check_combine(Verifier *verifier, const IrOp *op)
 {
   IrType tile = type_of(verifier, op->operands[0]);
   const IrType *share = &op->results[0]->type;
-  if (op->operands[0]->kind != EXPR_VALUE || tile.kind != TYPE_TILE || share->kind != TYPE_TILE ||
+  const IrExpr *of = op->operands[0];
+  bool one = of->kind == EXPR_INDEX && of->n == 2 && ir_is_several(of->items[0]); /* of several variables */
+  if ((of->kind != EXPR_VALUE && !one) || tile.kind != TYPE_TILE || share->kind != TYPE_TILE ||
       tile.rank != 2 || share->rank != 2 || !same_extent(verifier, tile.dims[0], share->dims[0]))
     fault(verifier, op, "shape",
           "`combine` takes a whole tile of registers of two dimensions and gives one of as many rows");

@@ -360,13 +360,13 @@ static double slices_memory(const Gpu *gpu, const CostGemm *gemm)
   return 1 + (gpu->model->slice_memory - 1) * fmax(0, fmin(1, bytes / (double)gpu->l2_bytes - 1));
 }
 
-/* Of a k step: warpgroups widen their rows beside one another, and products wait for that. */
+/* Of a k step: warpgroups widen their rows beside one another, and products wait for that, unless warps have parts of k. */
 static double widening(const CostModel *model, const CostGemm *gemm, const CostTile *tile)
 {
-  if (!tile->widens) return 0;
+  if (!tile->widens || tile->k_parts > 1) return 0; /* while others' products run */
   /* by elements: of 4 bits a thread loads whole words */
   bool nibbles = gemm->a_bytes < 1;
-  double lines = (double)tile->bk / LINE / MAX(1, tile->k_parts);
+  double lines = (double)tile->bk / LINE;
   double narrow = tile->by_warps ? model->widen_warps : model->widen_nibbles;
   if (nibbles && !tile->promote && tile->bm > WARPGROUP_ROWS) narrow *= 1 - model->widen_hidden;
   return lines * (nibbles ? narrow : model->widen_line) * (tile->widens_across ? model->widen_across : 1);
@@ -377,6 +377,8 @@ static double widening_busy(const CostModel *model, const CostGemm *gemm, const 
                             double together)
 {
   if (!tile->widens || gemm->a_bytes >= 1) return 0;
+  if (tile->k_parts > 1)
+    return together * (double)tile->bm / WARPGROUP_ROWS * (double)tile->bk / LINE * model->widen_parts;
   double groups = ceil((double)tile->bm / WARPGROUP_ROWS);
   return together * groups * (double)tile->bk / LINE *
          (tile->by_warps ? model->widen_warps_busy : model->widen_nibbles_busy);

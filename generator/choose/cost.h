@@ -34,7 +34,7 @@ typedef struct CostTile {
   bool widens;            /* A has 8 bits or 4, and is widened there */
   bool widens_across;     /* and it lies across k */
   bool by_warps;          /* TMA copies, and warps multiply */
-  unsigned k_parts;       /* groups of such that have a part of each step's k; 0 and 1: one has all of it */
+  unsigned k_parts;       /* such that have a part of each step's k; 0 and 1: all have all of it */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
   bool two_scales;        /* columns of the tile lie in two blocks of B that have scales of their own, */
   bool short_chunks;      /* by chunks of fewer than 64 columns */

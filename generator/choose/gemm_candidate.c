@@ -45,13 +45,14 @@ static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
   return depth;
 }
 
-/* Elements of k: a line of weights of 8 bits, or of 4 beside few columns, or half of one, in one box, for each of those who share
- * a step. Whole blocks of narrow weights' scales, or a part of one. */
+/* Elements of k: a line of weights of 8 bits, or of 4 beside few columns, or half of one, in one box; half of one for each of those
+ * who share a step. Whole blocks of narrow weights' scales, or a part of one. */
 static unsigned widened_depth(const Gpu *gpu, const GemmWeights *weights, const GemmCandidate *tile,
                               bool fast)
 {
   bool alone = tile->by_warps || (tile->warpgroups && tile->split_k <= 1);
-  bool deep = alone && number_is_packed(weights->type) && tile->bn <= gpu->model->deep_columns;
+  bool deep =
+      alone && number_is_packed(weights->type) && tile->bn <= gpu->model->deep_columns && tile->k_parts <= 1;
   unsigned depth = (fast ? 128 : 64) << (fast && deep), most = gemm_box_side(gpu);
   while (depth > most)
     depth /= 2;
@@ -380,6 +381,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (candidate->warpgroups)
     return warpgroup_tile_legal(problem, candidate) && split_legal(problem, candidate);
   if (candidate->by_warps && !split_legal(problem, candidate)) return false;
+  if (candidate->k_parts > 1 && !gemm_scales_beside(problem, candidate)) return false;
   unsigned area = candidate->bm * candidate->bn;
   if (area > model->walked_area && !large_tile_legal(problem, candidate)) return false;
   if (area == model->walked_area && gemm_has_several(gemm_of(problem->op)) && !parts_fit_threads(problem))

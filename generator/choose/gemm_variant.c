@@ -423,9 +423,16 @@ static bool keep_scales(Chooser *chooser, const GemmCandidate *tile)
   const FusedGemm *gemm = gemm_of(op);
   const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
   int64_t rows;
-  if (tile->parts_m > 1 && symbolic_is_constant(gemm->m, &rows) && rows <= tile->bm / tile->parts_m) {
+  if (tile->parts_m > 1 && symbolic_is_constant(tile->swapped ? gemm->n : gemm->m, &rows) &&
+      rows <= tile->bm / tile->parts_m) {
     error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "parts", "parts_m 1",
               "parts_m %u: %d rows are no more than one part has", tile->parts_m, (int)rows);
+    return false;
+  }
+  if (tile->k_parts > 1 && !gemm_scales_beside(chooser->problem, tile)) {
+    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "scales", "k_parts 1",
+              "k_parts %u: TMA copies cannot bring the scales, whose rows begin at no multiples of %u bytes",
+              tile->k_parts, gemm_map_multiple(chooser->problem->gpu));
     return false;
   }
   if (gemm_scales_fit(gemm, tile)) return true;

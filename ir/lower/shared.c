@@ -70,6 +70,19 @@ static bool slot_operand(Lower *lower, const IrExpr *expr, LowerShared *shared)
   return true;
 }
 
+/* Is an expression a multiple of any number, such as the rows of one of several parts? Powers of two are known of values, too. */
+static bool is_multiple(const Lower *lower, const IrExpr *expr, unsigned of)
+{
+  int64_t constant;
+  if (ir_expr_is_int(expr, &constant)) return constant % of == 0;
+  if (expr->kind == EXPR_BINARY) {
+    bool a = is_multiple(lower, expr->items[0], of), b = is_multiple(lower, expr->items[1], of);
+    if (expr->operator_ == OPERATOR_MUL && (a || b)) return true;
+    if ((expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB) && a && b) return true;
+  }
+  return ir_known_multiple(lower->kernel, expr, of) % of == 0;
+}
+
 /* Bytes from the tile's start to a run-time coordinate along dim. Exact where the coordinate is a multiple of
  * what the swizzle repeats after (8 rows) or of a panel's width, which it has to be known to be; one element of a row without
  * swizzle stands anywhere. */
@@ -82,7 +95,7 @@ static IrExpr *runtime_offset(Lower *lower, const LowerShared *shared, unsigned 
   bool single = extent == 1 && !shared->layout->swizzle_bits;
   bool rows = step == 1 && (single || dim != lower_shared_inner(shared));
   unsigned multiple = rows ? (shared->layout->swizzle_bits ? 8 : 1) : step;
-  if ((!rows && step == 1) || ir_known_multiple(lower->kernel, low, multiple) % multiple) {
+  if ((!rows && step == 1) || !is_multiple(lower, low, multiple)) {
     lower_fail(lower, ERROR_INPUT, "sub-tile", NULL, "a sub-tile must start at a multiple of %u here",
                MAX(multiple, 2));
     return lower_int(lower, 0);

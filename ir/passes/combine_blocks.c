@@ -24,6 +24,10 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
+  unsigned at,
+      n; /* the variable at hand of those that consumers of a role combine together; n below 2: alone */
+  const char *tiles; /* the shared tile of these, or NULL so far */
+  IrOp *behind;      /* what follows where they put what they have, or NULL so far */
 } Combination;
 
 typedef struct {
@@ -34,6 +38,7 @@ typedef struct {
   int64_t sharers, instances; /* instances: that a sharer is made of */
   IrExpr *rank;               /* which of the sharers one is */
   bool within;                /* the sharers are consumers of one block */
+  int64_t at, n;              /* which one of so many such tiles, whose parts lie in one shared tile */
   bool reuse;                 /* the channel's slots take the parts */
   const char *exchange;
 } Combine;
@@ -72,7 +77,7 @@ static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType 
   IrModule *module = combine->module;
   const IrOp *channel = first_channel(kernel);
   combine->reuse &= channel != NULL;
-  int64_t copies = combine->shares.parts * combine->instances;
+  int64_t copies = combine->shares.parts * combine->instances * combine->n;
   int64_t extent[2] = {combine->rows * copies, combine->shares.columns};
   IrType *tile = arena_new_object(module->arena, IrType);
   const Layout *layout = exchange_layout(combine, own, (unsigned)copies);
@@ -95,6 +100,9 @@ static IrExpr *rows_of(const Combine *combine, IrExpr *place)
   if (combine->instances > 1)
     low = ir_binary(module, OPERATOR_ADD, low,
                     division_begin(module, ir_call(module, "instance", 0), combine->rows));
+  if (combine->at)
+    low = ir_binary(module, OPERATOR_ADD, low,
+                    ir_int(module, combine->at * combine->shares.parts * combine->rows));
   return division_part(module, ir_symbol(module, combine->exchange), &combine->op->results[0]->type, 0, low,
                        combine->rows);
 }
@@ -147,6 +155,16 @@ static IrExpr *add_parts(const Combine *combine, IrBuilder *builder, IrExpr *sum
   return sum;
 }
 
+/* Consumers are told apart from the one on that has the sum. */
+static IrExpr *consumer_rank(IrModule *module, const IrOp *op, int64_t consumers)
+{
+  int64_t owner = ir_attribute_int(op, ATTR_OWNER, 0) % consumers;
+  IrExpr *rank = ir_call(module, "instance", 0);
+  if (!owner) return rank;
+  rank = ir_binary(module, OPERATOR_ADD, rank, ir_int(module, consumers - owner));
+  return ir_binary(module, OPERATOR_MOD, rank, ir_int(module, consumers));
+}
+
 static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **error)
 {
   IrModule *module = combination->module;
@@ -154,15 +172,19 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   int64_t blocks = 1, instances = ir_attribute_int(role, ATTR_INSTANCES, 1);
   const IrExpr *cluster = ir_launch_get(combination->kernel, ATTR_CLUSTER);
   if (cluster) ir_expr_is_int(cluster, &blocks);
-  bool within = ir_attribute_int(op, ATTR_CONSUMERS, 1) > 1;
+  bool within = ir_attribute_int(op, ATTR_CONSUMERS, 1) > 1, together = within && combination->n > 1;
   Combine combine = {.module = module,
                      .role = role,
                      .op = op,
                      .rows = ir_tile_extent(from, 0),
                      .sharers = within ? instances : blocks,
                      .instances = within ? 1 : instances,
-                     .rank = ir_call(module, within ? "instance" : "cluster_rank", 0),
+                     .rank =
+                         within ? consumer_rank(module, op, instances) : ir_call(module, "cluster_rank", 0),
                      .within = within,
+                     .at = together ? combination->at++ : 0,
+                     .n = together ? combination->n : 1,
+                     .exchange = together ? combination->tiles : NULL,
                      .reuse = ir_attribute_int(op, ATTR_REUSE, 0) > 0};
   const char *who = within ? "consumers of a block" : "blocks of a cluster";
   if (!division_shares(op, combine.sharers, &combine.shares)) {
@@ -171,13 +193,14 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
               (int)ir_tile_extent(from, 1), (int)combine.shares.columns);
     return false;
   }
-  if (!declare_exchange(&combine, combination->kernel, to)) {
+  if (!combine.exchange && !declare_exchange(&combine, combination->kernel, to)) {
     error_set(error, ERROR_UNSUPPORTED, &op->mark, "combine", "split_k 1",
               "threads hold no vectors of %d elements of a part of %d columns", VECTOR,
               (int)combine.shares.columns);
     return false;
   }
-  IrBuilder builder = ir_builder_before(op);
+  if (together) combination->tiles = combine.exchange;
+  IrBuilder builder = ir_builder_before(together && combination->behind ? combination->behind : op);
   builder.mark = op->mark;
   send_parts(&combine, &builder);
   IrBuilder reader = ir_before_first_use(op);
@@ -185,6 +208,7 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   IrExpr *own = own_columns(&combine, &reader, to);
   IrExpr *sum = add_parts(&combine, &reader, own, to);
   ir_replace_uses(role->regions[0], op->results[0], sum);
+  if (together && (!combination->behind || combination->behind == op)) combination->behind = op->next;
   ir_op_remove(op);
   const char *sharers = within ? "consumers" : "blocks";
   if (combine.shares.owners == combine.sharers)
@@ -194,6 +218,49 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
     ir_remark(combination->context, "%d %s share a tile: parts of %d columns are added up in %d of them",
               (int)combine.sharers, sharers, (int)combine.shares.columns, (int)combine.shares.owners);
   return true;
+}
+
+static void note_set(IrOp *op, void *data)
+{
+  IrValue **variable = data;
+  if (op->code == OP_SET && op->operands[0]->kind == EXPR_VALUE && op->operands[0]->value == *variable)
+    *variable = NULL;
+}
+
+/* Can what consumers have of a variable be put where `first` is combined? It has the same shape, and its value by then. */
+static bool goes_with(const IrOp *first, const IrOp *op)
+{
+  const IrExpr *of = op->operands[0];
+  const IrType *type = &op->results[0]->type, *other = &first->results[0]->type;
+  if (of->kind != EXPR_VALUE || !of->value->variable || op->parent != first->parent ||
+      type->element != other->element || ir_tile_extent(type, 0) != ir_tile_extent(other, 0) ||
+      ir_tile_extent(type, 1) != ir_tile_extent(other, 1))
+    return false;
+  IrValue *variable = of->value;
+  for (IrOp *between = first->next; between && between != op && variable; between = between->next) {
+    note_set(between, &variable);
+    for (unsigned i = 0; i < between->n_regions; i++)
+      ir_region_visit(between->regions[i], note_set, &variable);
+  }
+  return variable;
+}
+
+/* Consumers of a role that combine several variables put what they have of all, and then meet once. */
+static void note_together(Combination *combination, const GPtrArray *ops)
+{
+  const IrOp *first = NULL;
+  bool together = true;
+  combination->at = combination->n = 0;
+  combination->tiles = NULL;
+  combination->behind = NULL;
+  for (unsigned i = 0; i < ops->len; i++) {
+    const IrOp *op = ops->pdata[i];
+    if (ir_attribute_int(op, ATTR_CONSUMERS, 1) <= 1) continue;
+    if (!first) first = op;
+    together &= goes_with(first, op);
+    combination->n++;
+  }
+  if (!together) combination->n = 0;
 }
 
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error)
@@ -206,6 +273,7 @@ bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError 
     if (role->code != OP_ROLE) continue;
     g_autoptr(GPtrArray) ops = g_ptr_array_new();
     ir_region_visit(role->regions[0], collect, ops);
+    note_together(&combination, ops);
     for (unsigned i = 0; i < ops->len; i++)
       if (!expand(&combination, role, ops->pdata[i], error)) return false;
   }

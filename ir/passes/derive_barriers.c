@@ -598,7 +598,8 @@ static bool receive(Meetings *meetings, GError **error)
 
 typedef struct {
   const Meetings *meetings;
-  IrOp *last; /* put into a tile, of any consumer's and all's */
+  GPtrArray *tiles;        /* what consumers put into */
+  GPtrArray *first, *last; /* put into each, of any consumer's and all's */
 } Common;
 
 static void find_common(IrOp *op, void *data)
@@ -606,22 +607,39 @@ static void find_common(IrOp *op, void *data)
   Common *common = data;
   const IrFunction *kernel = common->meetings->kernel;
   if (op->code != OP_PUT || ir_attribute(op, ATTR_PEER)) return;
-  const IrOp *memory = memory_of(kernel, op->operands[0]);
-  if (memory && memory->code == OP_SHARED) common->last = op;
+  IrOp *memory = memory_of(kernel, op->operands[0]);
+  guint at;
+  if (!memory || memory->code != OP_SHARED) return;
+  if (g_ptr_array_find(common->tiles, memory, &at)) {
+    common->last->pdata[at] = op;
+    return;
+  }
+  g_ptr_array_add(common->tiles, memory);
+  g_ptr_array_add(common->first, op);
+  g_ptr_array_add(common->last, op);
 }
 
-/* Consumers that add up what each has of a tile: all of them have put it before one takes it. */
+/* Consumers that add up what each has of a tile: all of them have put it before one takes it, and have read what lies where the
+ * tile does before one puts it. They meet one after the other, so one barrier does for all tiles. */
 static void meet_consumers(Meetings *meetings, IrOp *role)
 {
-  Common common = {meetings, NULL};
+  g_autoptr(GPtrArray) tiles = g_ptr_array_new();
+  g_autoptr(GPtrArray) first = g_ptr_array_new();
+  g_autoptr(GPtrArray) last = g_ptr_array_new();
+  Common common = {meetings, tiles, first, last};
   meetings->role = role;
   if (instances_of(role) < 2) return;
   ir_region_visit(role->regions[0], find_common, &common);
-  if (!common.last) return;
-  IrBuilder builder = ir_builder_after(outermost(common.last));
-  builder.mark = common.last->mark;
-  meet(meetings, &builder, ir_int(meetings->module, meetings->next_barrier++),
-       (int64_t)ir_role_warps(role) * WARP_LANES);
+  if (!last->len) return;
+  IrExpr *barrier = ir_int(meetings->module, meetings->next_barrier++);
+  int64_t threads = (int64_t)ir_role_warps(role) * WARP_LANES;
+  for (unsigned i = 0; i < last->len; i++) {
+    IrBuilder before = ir_builder_before(outermost(first->pdata[i]));
+    IrBuilder after = ir_builder_after(outermost(last->pdata[i]));
+    before.mark = after.mark = ((IrOp *)last->pdata[i])->mark;
+    if (ir_attribute(tiles->pdata[i], ATTR_OVERLAY)) meet(meetings, &before, barrier, threads);
+    meet(meetings, &after, barrier, threads);
+  }
 }
 
 /* ---- The kernel ---- */

@@ -129,6 +129,20 @@ static bool add_range(Range *sum, const Range *other, int64_t factor)
          !__builtin_add_overflow(sum->high, high, &sum->high);
 }
 
+/* Numbers that are known but for the element, and not below 0, divided by a known one; or what that leaves. */
+static bool range_of_quotient(const Loop *loop, const IrOp *op, Range *range)
+{
+  int64_t by;
+  if (!ir_expr_is_int(op->operands[1], &by) || by < 1 || !range_of(loop, op->operands[0], range))
+    return false;
+  int64_t low = range->low + range->base.constant, high = range->high + range->base.constant;
+  if (range->base.n || low < 0) return false;
+  range->base.constant = 0;
+  range->low = op->code == OP_DIV ? low / by : 0;
+  range->high = op->code == OP_DIV ? high / by : MIN(high, by - 1);
+  return true;
+}
+
 /* What a tile of numbers is computed from. */
 static bool range_of_op(const Loop *loop, const IrOp *op, Range *range)
 {
@@ -151,6 +165,8 @@ static bool range_of_op(const Loop *loop, const IrOp *op, Range *range)
     if (ir_expr_is_int(op->operands[0], &factor))
       return range_of(loop, op->operands[1], &a) && add_range(range, &a, factor);
     return false;
+  case OP_DIV:
+  case OP_REM: return range_of_quotient(loop, op, range);
   default: return false;
   }
 }

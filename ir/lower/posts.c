@@ -45,13 +45,17 @@ void lower_claim(Lower *lower, IrOp *op)
     lower_fail(lower, ERROR_INPUT, "claim", "launch ... flags F, of 32 bits", "the launch names no counter");
     return;
   }
+  int64_t rows = 1, words = 0; /* the counter is the first word of the last row */
+  ir_expr_is_int(tensor->type.dims[0], &rows);
+  ir_expr_is_int(tensor->type.strides[0], &words);
   IrExpr *counter = lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), tensor->name, 1,
                                  ir_value(lower->module, tensor));
   IrExpr *last = lower_sub(lower, NUMBER_S32, lower_s32(lower, op->operands[0]), lower_int(lower, 1));
   IrExpr *most = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_S32), "most", 1, last);
   g_hash_table_insert(lower->scalars, op->results[0],
                       lower_value(lower, OP_NEXT_GLOBAL, ir_scalar(NUMBER_S32), "claimed", 2,
-                                  lower_address(lower, (LowerAddress){counter, 0}), most));
+                                  lower_address(lower, (LowerAddress){counter, (rows - 1) * words * 4}),
+                                  most));
 }
 
 void lower_post(Lower *lower, IrOp *op)

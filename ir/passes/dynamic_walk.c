@@ -19,10 +19,11 @@
 #define WALK_TILE     "tile"
 #define WALK_COUNTER  "walk_counter"
 
-/* Sums that blocks leave for each other have flags, too. */
+/* Sums that blocks leave for each other, and steps that they count, have all flags; what blocks post leaves the last row of them. */
 static void note_sum(IrOp *op, void *data)
 {
-  *(bool *)data |= op->code == OP_COMBINE || op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL;
+  *(bool *)data |= op->code == OP_COMBINE || op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL ||
+                   op->code == OP_POST_STEP;
 }
 
 static const char *walk_number(const IrModule *module, unsigned i)
@@ -33,7 +34,7 @@ static const char *walk_number(const IrModule *module, unsigned i)
 /* Why tiles go by a fixed order all the same, or NULL. */
 static const char *refusal(const Split *split, const IrOp *tiles, bool engine)
 {
-  bool sums = ir_launch_get(split->kernel, ATTR_FLAGS) != NULL;
+  bool sums = false;
   ir_region_visit(tiles->regions[0], note_sum, &sums);
   if (!engine) return "threads copy, and no role of its own does";
   if (split->cluster.blocks > 1) return "the blocks of a cluster walk together";
@@ -45,6 +46,7 @@ static const char *refusal(const Split *split, const IrOp *tiles, bool engine)
 
 static void declare_counter(IrFunction *kernel)
 {
+  if (ir_launch_get(kernel, ATTR_FLAGS)) return; /* its last row */
   IrModule *module = kernel->module;
   IrType type = {.kind = TYPE_TENSOR, .count = 1, .element = NUMBER_U32, .rank = 2, .align = 256};
   type.dims[0] = type.strides[1] = ir_int(module, 1);

@@ -84,7 +84,7 @@ static const struct {
     {"attention_three_over attention_three_wide attention_even_wide", 8, 256, false},
     {"attention_claims_narrow attention_claims_over attention_claims_wide", 8, 256, false},
     {"attention_parts", 2, 256, false},
-    {"attention_part_keys", 16, 65536, false},
+    {"attention_part_keys attention_claimed_keys", 16, 65536, false},
     {"sums_blocks short_blocks", 1, 32, false},
     {"sums_deep dots_deep", 1, 64, true},
     {"vector_columns vector_depth vector_depth_across across_chunk", 1, 4096, true},

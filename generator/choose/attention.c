@@ -9,6 +9,7 @@
 
 #define STEP_BYTES   32 /* that one product takes of a row, along k */
 #define ROW_BYTES    64 /* of a row in shared memory that swizzles */
+#define SWIZZLE_ROWS 8  /* after which what swizzles begins again */
 #define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
 
 /* ---- price ---- */
@@ -182,6 +183,37 @@ static bool has_latents(const FusedOperator *op)
          width <= depth;
 }
 
+/* Few rows of a sequence: heads that share keys and values are rows of a tile, which reads these once for all of them. What steps load must be
+ * the same for the group. */
+static bool is_grouped(const Problem *problem, Range range)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  bool few = range == RANGE_FEW || range == RANGE_MIXED;
+  if (!few || !attention->sequences.packed || symbolic_equals(attention->group, 1)) return false;
+  for (unsigned i = 0; i < problem->op->n_inputs; i++) {
+    const AttentionSequences *lists = &attention->sequences;
+    bool list = i == lists->ends || i == lists->lengths || i == lists->unread ||
+                (attention->pages.rows && i == attention->pages.table);
+    if (list || fused_is_contracted(problem->op, i) || attention_is_by_group(attention, i)) continue;
+    const FusedInput *input = &problem->op->inputs[i];
+    if (!symbolic_equals(input->strides[ATTENTION_HEAD], 0) ||
+        !symbolic_equals(input->strides[ATTENTION_ROW], 0))
+      return false;
+  }
+  return true;
+}
+
+/* Rows of a grouped tile that each head of the group has where copies bring them, a part for each head, whole rows of what swizzles; 0:
+ * a role gathers them. */
+static int64_t rows_of_head(const Problem *problem, Range range, int64_t rows)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  int64_t group;
+  bool known = is_grouped(problem, range) && symbolic_is_constant(attention->group, &group) &&
+               gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32);
+  return known && rows % (group * SWIZZLE_ROWS) == 0 ? rows / group : 0;
+}
+
 /* ---- what is tried ---- */
 
 /* What scores are computed with beside their product: nothing, lists along keys, or a number for each score, whose addresses and values
@@ -245,26 +277,6 @@ void attention_set_heads(Choice *choice, NumberType type, const Symbolic *depth,
   choice_set_int(choice, "dv_tile", attention_tile_width(type, (elements + columns - 1) / columns));
 }
 
-/* Few rows of a sequence: heads that share keys and values are rows of a tile, which reads these once for all of them. What steps load must be
- * the same for the group. */
-static bool is_grouped(const Problem *problem, Range range)
-{
-  const FusedAttention *attention = attention_of(problem->op);
-  bool few = range == RANGE_FEW || range == RANGE_MIXED;
-  if (!few || !attention->sequences.packed || symbolic_equals(attention->group, 1)) return false;
-  for (unsigned i = 0; i < problem->op->n_inputs; i++) {
-    const AttentionSequences *lists = &attention->sequences;
-    bool list = i == lists->ends || i == lists->lengths || i == lists->unread ||
-                (attention->pages.rows && i == attention->pages.table);
-    if (list || fused_is_contracted(problem->op, i) || attention_is_by_group(attention, i)) continue;
-    const FusedInput *input = &problem->op->inputs[i];
-    if (!symbolic_equals(input->strides[ATTENTION_HEAD], 0) ||
-        !symbolic_equals(input->strides[ATTENTION_ROW], 0))
-      return false;
-  }
-  return true;
-}
-
 /* May a tile have rows behind the last key that hold anything? Keys end by a number that is loaded, within a page, or where those of another
  * sequence begin. The tensors' own ends are zeros. */
 static bool ends_within(const FusedAttention *attention)
@@ -281,6 +293,33 @@ static bool may_have_no_rows(const Problem *problem)
   int64_t least, most;
   symbolic_range(attention_of(problem->op)->rows, &problem->graph->facts, &least, &most);
   return least < 1;
+}
+
+#define LEFT_ROWS  16 /* of all heads of a group: more are a tile that multiplies for itself */
+#define LEFT_BYTES (64 << 20)
+
+/* Sequences of few rows whose number of keys is loaded: blocks that claim tiles claim parts of their keys, and leave what they have of them in
+ * the workspace: a place for each part of a head, and for each warpgroup. */
+static void divide_keys(const Problem *problem, Choice *choice, bool claims)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  const AttentionSequences *sequences = &attention->sequences;
+  int64_t each = choice_int(choice, "each", 0), rows = choice_int(choice, "rows", 0);
+  bool counted = !sequences->own && !sequences->packed_keys && !attention_lowest(attention);
+  if (!each || !claims || !counted || attention->stored != attention->type) return;
+  int64_t group = rows / each, few = LEFT_ROWS / group, keys = problem->gpu->model->attention_claimed_keys;
+  int64_t most = MIN(choose_maximum(problem, attention->keys) / keys, problem->gpu->model->attention_parts);
+  double heads = (double)choose_maximum(problem, attention->batches) *
+                 (double)choose_maximum(problem, attention->heads) / (double)group;
+  double places = heads * (double)rows / ATTENTION_FEW_ROWS,
+         elements = (double)(few * group) * (double)(choice_int(choice, "dv_tile", 0) + 4);
+  while (most > 1 && places * (double)most * elements * sizeof(float) > LEFT_BYTES)
+    most--;
+  if (most < 2 || !few) return;
+  choice_set_int(choice, "shares", most);
+  choice_set_own(choice, "per", keys);
+  choice_set_int(choice, "few", few);
+  choice_set_int(choice, "room", (int64_t)(places * (double)most) * few * group);
 }
 
 static void set_tile(const AttentionTrial *trial, const Candidate *tile)
@@ -309,6 +348,8 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
     choice_set_int(choice, "packed", attention->sequences.own ? 2 : 1);
     choice_set_int(choice, "ending", attention->sequences.ending);
     choice_set_int(choice, "grouped", is_grouped(problem, range));
+    choice_set_int(choice, "each", rows_of_head(problem, range, candidate_int(tile, "rows")));
+    divide_keys(problem, choice, candidate_int(tile, "dynamic"));
   }
   if (!one) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
   choice_set_float(choice, "scale", attention_scales_steps(attention) ? G_LN2 : attention->scale);

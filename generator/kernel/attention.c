@@ -3,6 +3,8 @@
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
 
+#define ATTENTION_OPERANDS 3 /* of the template: queries, keys, values */
+
 /* ---- tensors ---- */
 
 /* The template's Q, K and V take the graph's strides; what repeats has one index. page: elements of one, of keys or values [page, head, row
@@ -144,12 +146,9 @@ static IrExpr *grouped_offsets(StepScope *scope, IrExpr *begin, const IrValue *t
 {
   const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
-  IrExpr *group = attention_group(scope->build),
-         *number = attention_numbers(scope, 0, place->at[ATTENTION_ROW]);
-  IrExpr *first = ir_binary(module, OPERATOR_MUL, place->at[ATTENTION_HEAD], group);
-  IrExpr *row = attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, group);
-  IrExpr *whole = attention_emit(scope, OP_MUL, NUMBER_S32, place->rows, 1, row, group);
-  IrExpr *head = attention_emit(scope, OP_SUB, NUMBER_S32, place->rows, 1, number, whole);
+  IrExpr *first = ir_binary(module, OPERATOR_MUL, place->at[ATTENTION_HEAD], attention_group(scope->build));
+  IrExpr *row = attention_grouped_row(scope, place->at[ATTENTION_ROW]),
+         *head = attention_grouped_head(scope, place->at[ATTENTION_ROW]);
   IrExpr *parts[] = {attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, row, begin),
                      attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, head, first)};
   IrExpr *steps[] = {tensor->type.strides[ATTENTION_ROW], tensor->type.strides[ATTENTION_HEAD]};
@@ -176,7 +175,13 @@ static int64_t side_by_side(const KernelBuild *build, const GraphTensor *tensor,
 static IrExpr *own_rows(StepScope *scope, IrExpr *end)
 {
   const AttentionPlace *place = scope->data;
-  IrExpr *number = attention_numbers(scope, 0, place->at[ATTENTION_ROW]);
+  IrExpr *first = place->at[ATTENTION_ROW], *number;
+  if (attention_rows_of_head(scope->build)) {
+    end = ir_binary(scope->build->module, OPERATOR_DIV, end, attention_group(scope->build));
+    number = attention_grouped_row(scope, first);
+  } else {
+    number = attention_numbers(scope, 0, first);
+  }
   return attention_emit(scope, OP_LT, NUMBER_BOOL, place->rows, 1, number, end);
 }
 
@@ -415,15 +420,13 @@ static void write_down(KernelBuild *build)
   if (choice_int(build->choice, "places", 0)) return; /* few queries: their template asks nobody */
   scope_open(&scope, build, "down");
   scope.data = &place;
-  IrExpr *tile = attention_number(&scope, "tile"), *down = attention_counted(&scope, 0, NUMBER_S32);
+  IrExpr *tile = attention_number(&scope, "tile"), *down, *first;
   scope_add_tensors(&scope);
-  if (attention_is_grouped(build)) {
-    IrExpr *group = attention_group(build),
-           *row = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place.rows));
-    down = attention_emit(&scope, OP_ADD, NUMBER_S32, place.rows, 1, down,
-                          ir_binary(module, OPERATOR_MOD, row, group));
-    down = attention_emit(&scope, OP_DIV, NUMBER_S32, place.rows, 1, down, group);
-  }
+  first = ir_binary(module, OPERATOR_MOD, ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place.rows)),
+                    attention_group(build));
+  if (attention_rows_of_head(build)) first = ir_int(module, 0); /* whole rows of all heads are in front */
+  down = attention_is_grouped(build) ? attention_grouped_row(&scope, first)
+                                     : attention_counted(&scope, 0, NUMBER_S32);
   down->value->name = "down";
   scope_close(&scope, down);
 }
@@ -446,7 +449,7 @@ static IrExpr *gather_queries(StepScope *scope, IrValue *queries, IrExpr *begin,
   return tile;
 }
 
-/* A tile of queries that lie in several places: of grouped rows. Others have none, and nobody asks for them. */
+/* A tile of queries that lie in several places: of grouped rows, the heads of each side by side. Others have none, and nobody asks for them. */
 static void write_gathered(KernelBuild *build)
 {
   const FusedAttention *attention = attention_of(build->op);
@@ -464,7 +467,7 @@ static void write_gathered(KernelBuild *build)
   place.at[ATTENTION_ROW] = attention_number(&scope, "row");
   IrExpr *begin = attention_number(&scope, "begin"), *end = attention_number(&scope, "end");
   scope_add_tensors(&scope);
-  scope_close(&scope, attention_is_grouped(build)
+  scope_close(&scope, attention_is_grouped(build) && !attention_rows_of_head(build)
                           ? gather_queries(&scope, queries, begin, end, type)
                           : ir_emit_value(&scope.builder, OP_SPLAT, type, "none", 1, ir_float(module, 0)));
 }
@@ -478,24 +481,45 @@ static const Symbolic *heads_of_tiles(const KernelBuild *build)
              : attention->heads;
 }
 
+/* Are keys of sequences of few rows divided among blocks? */
+static bool divides_keys(const KernelBuild *build)
+{
+  return choice_int(build->choice, "shares", 1) > 1;
+}
+
+/* What blocks leave one another has a place in the signature where they do; the two tensors are the template's last. */
+static void drop_parts(KernelBuild *build)
+{
+  if (choice_int(build->choice, "places", 0) || divides_keys(build)) return;
+  for (unsigned i = ATTENTION_OPERANDS; i < build->kernel->n_parameters; i++)
+    g_hash_table_insert(build->tensors, (gpointer)build->kernel->parameters[i]->name, NULL);
+}
+
 /* A block asks the scheduler for its tiles in place of the raster, which follows from the shape alone. */
 static void schedule_sequences(KernelBuild *build)
 {
   const FusedAttention *attention = attention_of(build->op);
   IrModule *module = build->module;
-  static const char name[] = "sequence_rows";
+  const bool divides = divides_keys(build);
+  const char *name = divides ? "sequence_parts" : "sequence_rows";
   IrOp *tiles = kernel_tiles(build);
   if (!attention->sequences.packed) return;
-  IrExpr *const operands[] = {ir_symbol(module, name),
-                              ir_value(module, build->inputs[attention->sequences.ends]),
-                              kernel_dim(build, attention->batches, "B", NUMBER_S32),
-                              kernel_dim(build, attention->rows, "M", NUMBER_S32),
-                              kernel_dim(build, heads_of_tiles(build), "H", NUMBER_S32),
-                              ir_int(module, choice_int(build->choice, "rows", 0)),
-                              ir_int(module, choice_int(build->choice, "heads", 1)),
-                              attention_is_grouped(build) ? attention_group(build) : ir_int(module, 1)};
-  tiles->operands = arena_memdup(module->arena, operands, sizeof operands);
-  tiles->n_operands = G_N_ELEMENTS(operands);
+  g_autoptr(GPtrArray) operands = g_ptr_array_new();
+  g_ptr_array_add(operands, ir_symbol(module, name));
+  g_ptr_array_add(operands, ir_value(module, build->inputs[attention->sequences.ends]));
+  if (divides) g_ptr_array_add(operands, ir_value(module, build->inputs[attention->sequences.lengths]));
+  g_ptr_array_add(operands, kernel_dim(build, attention->batches, "B", NUMBER_S32));
+  g_ptr_array_add(operands, kernel_dim(build, attention->rows, "M", NUMBER_S32));
+  g_ptr_array_add(operands, kernel_dim(build, heads_of_tiles(build), "H", NUMBER_S32));
+  g_ptr_array_add(operands, ir_int(module, choice_int(build->choice, "rows", 0)));
+  g_ptr_array_add(operands, ir_int(module, choice_int(build->choice, "heads", 1)));
+  g_ptr_array_add(operands, attention_is_grouped(build) ? attention_group(build) : ir_int(module, 1));
+  if (divides) g_ptr_array_add(operands, kernel_dim(build, attention->keys, "KEYS", NUMBER_S32));
+  static const char *const of_parts[] = {"few", "per", "shares"};
+  for (unsigned i = 0; divides && i < G_N_ELEMENTS(of_parts); i++)
+    g_ptr_array_add(operands, ir_int(module, choice_int(build->choice, of_parts[i], 1)));
+  tiles->operands = arena_memdup(module->arena, operands->pdata, operands->len * sizeof *operands->pdata);
+  tiles->n_operands = operands->len;
 }
 
 /* Among how many blocks the keys are divided follows from the shape alone. Where a block has all keys of a head the
@@ -535,6 +559,7 @@ bool kernel_write_attention(KernelBuild *build)
 {
   const FusedAttention *attention = attention_of(build->op);
   bind_parts(build);
+  drop_parts(build);
   kernel_bind_dim(build, "B", attention->batches);
   kernel_bind_dim(build, "H", heads_of_tiles(build));
   kernel_bind_dim(build, "G", attention->group);
@@ -552,6 +577,8 @@ bool kernel_write_attention(KernelBuild *build)
   for (unsigned i = 1; attention_is_grouped(build) && i < 3;
        i++) /* heads of tiles are those of keys and values */
     build->kernel->parameters[i]->type.dims[1] = kernel_dim(build, heads_of_tiles(build), "H", NUMBER_S32);
+  if (attention_is_grouped(build))
+    build->kernel->parameters[0]->type.dims[1] = kernel_dim(build, attention->heads, "HEADS", NUMBER_S32);
   ir_region_visit(build->kernel->body, read_at_zero, build);
   add_tensors(build);
   schedule_sequences(build);

@@ -6,6 +6,40 @@ bool attention_is_grouped(const KernelBuild *build)
   return choice_int(build->choice, "grouped", 0);
 }
 
+int64_t attention_rows_of_head(const KernelBuild *build)
+{
+  return choice_int(build->choice, "each", 0);
+}
+
+IrExpr *attention_grouped_row(StepScope *scope, IrExpr *first)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  int64_t each = attention_rows_of_head(scope->build);
+  IrExpr *group = attention_group(scope->build);
+  if (!each)
+    return attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, attention_numbers(scope, 0, first),
+                          group);
+  IrExpr *row = attention_emit(scope, OP_REM, NUMBER_S32, place->rows, 1,
+                               attention_counted(scope, 0, NUMBER_S32), ir_int(module, each));
+  return attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, row,
+                        ir_binary(module, OPERATOR_DIV, first, group));
+}
+
+IrExpr *attention_grouped_head(StepScope *scope, IrExpr *first)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  int64_t each = attention_rows_of_head(scope->build);
+  IrExpr *number = attention_numbers(scope, 0, first);
+  if (!each)
+    return attention_emit(scope, OP_REM, NUMBER_S32, place->rows, 1, number, attention_group(scope->build));
+  /* Counted from the first of all, of which the tile is a multiple: what follows from the thread alone would be kept through all loops. */
+  IrExpr *of = attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, ir_int(module, each));
+  return attention_emit(scope, OP_SUB, NUMBER_S32, place->rows, 1, of,
+                        ir_binary(module, OPERATOR_DIV, first, ir_int(module, each)));
+}
+
 IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool result)
 {
   const AttentionPlace *place = scope->data;

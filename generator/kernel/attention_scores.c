@@ -9,8 +9,7 @@ static IrExpr *row_numbers(StepScope *scope, IrExpr *more)
   IrModule *module = scope->build->module;
   if (!attention_is_grouped(scope->build))
     return attention_numbers(scope, 0, ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], more));
-  IrExpr *number = attention_numbers(scope, 0, place->at[ATTENTION_ROW]);
-  number = attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, attention_group(scope->build));
+  IrExpr *number = attention_grouped_row(scope, place->at[ATTENTION_ROW]);
   if (place->shift) more = ir_binary(module, OPERATOR_ADD, place->shift, more);
   return attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, number, more);
 }

@@ -70,6 +70,18 @@ static void mark_overlap(KernelBuild *build)
   }
 }
 
+/* Facts of the launch that name the tensor. */
+static void drop_facts(IrFunction *kernel, const IrValue *tensor)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < kernel->n_launch; i++) {
+    const IrExpr *value = kernel->launch[i].value;
+    bool names = value && value->kind == EXPR_NAME && g_str_equal(value->name, tensor->name);
+    if (!names) kernel->launch[n++] = kernel->launch[i];
+  }
+  kernel->n_launch = n;
+}
+
 /* Tensors of the template that its writer has said there are none of. */
 static void drop_spare(KernelBuild *build)
 {
@@ -79,7 +91,10 @@ static void drop_spare(KernelBuild *build)
     IrValue *parameter = kernel->parameters[i];
     bool spare = g_hash_table_contains(build->tensors, parameter->name) &&
                  !g_hash_table_lookup(build->tensors, parameter->name);
-    if (!spare) kernel->parameters[n++] = parameter;
+    if (spare)
+      drop_facts(kernel, parameter);
+    else
+      kernel->parameters[n++] = parameter;
   }
   kernel->n_parameters = n;
 }

@@ -126,6 +126,13 @@ def cases():
     yield varlen([0, 2, 34, 37, 137], 6, 1, 64, dv=128, lengths=[64, 20, 2, 33], table=shuffled(20, 32), page=16, keys=20, is_causal=1, dtype="f16", right_window_size=3)
     yield varlen([0, 2, 34, 37, 137], 4, 1, 128, dv=64, key_ends=[0, 64, 70, 70, 133], keys=140, is_causal=1, diagonal="begin", sums=True, cast=True)
     yield varlen([0, 2, 34, 37, 137], 4, 2, 64, is_causal=1, align=2)
+    # keys of few rows in parts, of caches and of pages, beside longer sequences and ones without rows or keys; more sequences than schedulers
+    # look at together
+    yield varlen([0, 3, 4, 4, 5, 75], 4, 1, 64, lengths=[16389, 9001, 300, 0, 200], keys=16400, is_causal=1, sums=True)
+    yield varlen([0, 1, 2, 3, 5], 4, 1, 64, lengths=[16400, 8193, 8192, 1], table=shuffled(270, 4 * 257), page=64, keys=270, is_causal=1, sums=True, dtype="f16")
+    yield varlen([0] + [1 + i // 2 for i in range(20)] + [90], 16, 1, 64, lengths=[16385] + [3 * i for i in range(19)] + [100], table=shuffled(270, 21 * 257), page=64,
+                 keys=270, softcap=10.0)
+    yield varlen([7 * i for i in range(37)] + [300], 4, 2, 64, is_causal=1)
     # kinds of operands
     yield varlen(mixed, 4, 2, 64, rows=300, dtype="f16", is_causal=1, softcap=20.0, scale=0.2)
     yield varlen(mixed, 2, 2, 72, rows=300, is_causal=1)

@@ -462,8 +462,10 @@ static bool keep_index(Attention *at, const Symbolic *value, unsigned place)
     *steps[i] = program_step(program, program->arena, value, (unsigned)axes[i]);
     if (!*steps[i]) return bind_refuse(at->binding, "its scores depend on where they are");
     value = symbolic_sub(arena, value, symbolic_mul(arena, *steps[i], axis->symbol));
-    bool moves = axes[i] == at->row && at->bound->sequences.packed; /* a lone row may stand at a sequence's last key */
-    if (symbolic_equals(axis->extent, 1) && !moves) *steps[i] = symbolic_constant(arena, 0); /* and it is at 0 */
+    bool moves =
+        axes[i] == at->row && at->bound->sequences.packed; /* a lone row may stand at a sequence's last key */
+    if (symbolic_equals(axis->extent, 1) && !moves)
+      *steps[i] = symbolic_constant(arena, 0); /* and it is at 0 */
   }
   index->number = value;
   index->type = NUMBER_S32;

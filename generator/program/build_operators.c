@@ -74,9 +74,32 @@ static ProgramValue add_quantize(ProgramBuilder *at, const GraphNode *node, Prog
   return program_add_node(at, cast, &x, 1, program_compute(type));
 }
 
-/* ln of a row's sum of powers as what program_add_log_sum() adds up: the maximum, and the logarithm of what is relative to it. */
-static bool take_log_sum_apart(ProgramBuilder *at, ProgramValue value, ProgramValue *largest,
-                               ProgramValue *log)
+/* Does any tensor follow from both? Nodes stand behind what they take. */
+static bool share_a_tensor(const ProgramBuilder *at, ProgramValue one, ProgramValue other)
+{
+  if (one.kind != VALUE_NODE || other.kind != VALUE_NODE) return false;
+  g_autofree uint8_t *reached = g_new0(uint8_t, at->nodes->len);
+  g_autoptr(GHashTable) tensors = g_hash_table_new(NULL, NULL);
+  reached[one.node] |= 1;
+  reached[other.node] |= 2;
+  for (unsigned i = MAX(one.node, other.node) + 1; i-- > 0;) {
+    const ProgramNode *node = &g_array_index(at->nodes, ProgramNode, i);
+    if (!reached[i]) continue;
+    for (unsigned k = 0; k < node->n_operands; k++)
+      if (node->operands[k].kind == VALUE_NODE) reached[node->operands[k].node] |= reached[i];
+    if (node->kind != NODE_READ) continue;
+    gpointer tensor = (gpointer)node->access.tensor;
+    unsigned by = GPOINTER_TO_UINT(g_hash_table_lookup(tensors, tensor)) | reached[i];
+    if (by == (1 | 2)) return true;
+    g_hash_table_insert(tensors, tensor, GUINT_TO_POINTER(by));
+  }
+  return false;
+}
+
+/* ln of a row's sum of powers as what program_add_log_sum() adds up, beside a number of that row: the maximum, and the logarithm of what is
+ * relative to it. */
+static bool take_log_sum_apart(ProgramBuilder *at, ProgramValue value, ProgramValue other,
+                               ProgramValue *largest, ProgramValue *log)
 {
   if (value.kind != VALUE_NODE) return false;
   const ProgramNode *all = &g_array_index(at->nodes, ProgramNode, value.node);
@@ -85,6 +108,7 @@ static bool take_log_sum_apart(ProgramBuilder *at, ProgramValue value, ProgramVa
   if (all->compute != NUMBER_F32) return false;
   ProgramValue infinite = all->operands[0], sum = all->operands[2];
   *largest = all->operands[1];
+  if (!share_a_tensor(at, *largest, other)) return false;
   ProgramValue parts[] = {infinite, program_immediate(0, NUMBER_F32),
                           g_array_index(at->nodes, ProgramNode, sum.node).operands[0]};
   *log = program_add_map(at, source, ONNX_Where, NUMBER_F32, NUMBER_F32, parts, G_N_ELEMENTS(parts));
@@ -92,15 +116,15 @@ static bool take_log_sum_apart(ProgramBuilder *at, ProgramValue value, ProgramVa
 }
 
 /* log + maximum - x, or x less both, as losses ask for it: x and the maximum first, so that what is large in both takes no digits of the
- * logarithm along. */
+ * logarithm along. Of numbers that are none of the row's nothing cancels, and kernels of attention have their logarithm whole. */
 static ProgramValue add_difference(ProgramBuilder *at, const GraphNode *node, const ProgramValue *operands)
 {
   ProgramValue largest, log;
   if (node->op->id != ONNX_Sub || node->outputs[0]->type != NUMBER_F32) return none;
-  if (take_log_sum_apart(at, operands[0], &largest, &log))
+  if (take_log_sum_apart(at, operands[0], operands[1], &largest, &log))
     return part(at, node, ONNX_Add, NUMBER_F32, log,
                 part(at, node, ONNX_Sub, NUMBER_F32, largest, operands[1]));
-  if (take_log_sum_apart(at, operands[1], &largest, &log))
+  if (take_log_sum_apart(at, operands[1], operands[0], &largest, &log))
     return part(at, node, ONNX_Sub, NUMBER_F32, part(at, node, ONNX_Sub, NUMBER_F32, operands[0], largest),
                 log);
   return none;

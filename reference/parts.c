@@ -57,8 +57,8 @@ double part_scale(const ReferenceCall *call, const Value *queries)
   return scale != 0 ? scale : 1 / sqrt((double)MAX(queries->shape[queries->rank - 1], 1));
 }
 
-/* Of the tanh of scores whose operands have 16 bits: kernels compute it as well as results of f16 want it (docs/numerics.md). */
-#define NARROW_TANH 0x1p-14
+/* Of the tanh of scores whose operands have 16 bits, which is one for results of f16: good to 2^-14, half of it as a rule. */
+#define NARROW_TANH 0x1p-15
 
 static void bend_narrowly(Part *bent, NumberType type)
 {

@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 ADLGEN = pathlib.Path(sys.argv[1]).resolve()
+TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / "templates"
 BAD = {"F16": b"\x00\x7e", "BF16": b"\xc0\x7f", "F8_E4M3": b"\x7f", "F8_E5M2": b"\x7c", "F32": b"\x00\x00\xc0\x7f", "I8": b"\x80"}
 
 
@@ -128,23 +129,60 @@ def part(file, name):
     return file[2][begin:end]
 
 
-def run(folder, graph, gpu, words):
-    done = subprocess.run([str(w) for w in (ADLGEN, "run", graph, "--gpu", gpu, "--on", "sim", "--out", folder, *words)], capture_output=True, text=True)
+class Failed(Exception):
+    """What a run says, and its exit code; 0: results differ."""
+
+
+def run(folder, graph, gpu, words, data=None):
+    done = subprocess.run([str(w) for w in (ADLGEN, "run", graph, "--gpu", gpu, "--on", "sim", "--out", folder, *words)], capture_output=True, text=True,
+                          env={**os.environ, **({"ADLGEN_DATA_DIR": str(data)} if data else {})})
     if done.returncode:
-        sys.exit(f"{graph.read_text()}\n{gpu}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise Failed(f"{graph.read_text()}\n{gpu}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}", done.returncode)
     return read(folder / "outputs.safetensors")
 
 
-def check(graph, bad, gpu, words=()):
+def check(graph, bad, gpu, words=(), data=None):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         path, spoilt = folder / "graph.json", folder / "spoilt.safetensors"
         path.write_text(json.dumps(graph))
-        whole = run(folder, path, gpu, ["--check", *words])
+        whole = run(folder, path, gpu, ["--check", *words], data)
         spoil(spoilt, folder / "inputs.safetensors", bad)
-        found = run(folder, path, gpu, [f"--input={x}={spoilt}" for x in graph["inputs"]] + list(words))
+        found = run(folder, path, gpu, [f"--input={x}={spoilt}" for x in graph["inputs"]] + list(words), data)
         if any(part(found, x) != part(whole, x) for x in ["y"]):
-            sys.exit(f"{json.dumps(graph)}\n{gpu} {words}: what lies behind the last key changes results")
+            raise Failed(f"{json.dumps(graph)}\n{gpu} {words}: what lies behind the last key changes results", 0)
+
+
+# What is wrong in a template, how often that stands there, and who finds it: few rows, many.
+FAULTS = [
+    ("attention_decode", "clear @v.v from %seen - (", "clear @v.v from %seen + 1 - (", 2, 0),   # a row is left
+    ("attention_decode", "clear @v.v from %seen - (", "clear @v.v from %seen - 1 - (", 2, 0),   # a row too many
+    ("attention_decode", "$keys where %j == 0", "$keys where %j == 1", 3, 0),                   # of another tile
+    ("attention_decode", "clear @k.k from %seen - (", "clear @k.k from %seen + 1 - (", 1, 15),  # latents
+    ("attention", "clear @v.v from %seen - (", "clear @v.v from %seen + 1 - (", 3, 3),
+    ("attention", "clear @v.v from %seen - (", "clear @v.v from %seen - 1 - (", 3, 3),
+    ("attention", "$keys where %j == 0", "$keys where %j == 1", 3, 3),
+]
+
+
+def find_faults(known):
+    for i, (template, text, fault, n, place) in enumerate(FAULTS):
+        whole = (TEMPLATES / f"{template}.ir").read_text()
+        if whole.count(text) != n:
+            sys.exit(f"{template}.ir has `{text}` {whole.count(text)} times, not {n}")
+        with tempfile.TemporaryDirectory() as name:
+            data = pathlib.Path(name)
+            (data / "templates").mkdir()
+            (data / "templates" / f"{template}.ir").write_text(whole.replace(text, fault))
+            (graph, bad), words = known[place]
+            try:
+                check(graph, bad, ("h100", "a100")[i % 2], words, data)
+            except Failed as failed:
+                if failed.args[1] not in (0, 5):
+                    raise
+            else:
+                sys.exit(f"nobody finds {template}.ir that says `{fault}` for `{text}`")
+    print(f"{len(FAULTS)} faults found")
 
 
 def cases():
@@ -191,3 +229,4 @@ if __name__ == "__main__":
             if os.environ.get("ADLGEN_TEST_FULL") or (i, gpu) in SAMPLE:
                 check(graph, bad, gpu, words)
     print("what lies behind the last key changes nothing")
+    find_faults(list(cases()))

@@ -214,13 +214,17 @@ static bool run_node(Evaluation *evaluation, const GraphNode *node, GError **err
   for (unsigned i = 0; i < node->n_inputs; i++)
     inputs[i] = node->inputs[i] ? evaluation->values[node->inputs[i]->index] : NULL;
   g_autofree ReferenceAttribute *attributes = attributes_of(node);
+  int64_t shape[GRAPH_MAX_RANK];
+  bool told = node->op->id == ONNX_Reshape;
+  if (told && !extents_of(node->outputs[0], shape, error)) return false;
   ReferenceCall call = {.op = node->op->name,
                         .opset = MAX(evaluation->graph->opset, node->op->since),
                         .inputs = inputs,
                         .n_inputs = node->n_inputs,
                         .attributes = attributes,
                         .n_attributes = node->op->n_attributes,
-                        .result = node->outputs[0]->type};
+                        .result = node->outputs[0]->type,
+                        .shape = told ? shape : NULL};
   g_autofree Value **outputs = g_new0(Value *, node->n_outputs + 1);
   if (!reference_run(&call, outputs, node->n_outputs, error)) return false;
   bool ok = true;

@@ -39,6 +39,8 @@ typedef struct ReferenceCall {
   const ReferenceAttribute *attributes; /* all the operator has, defaults filled in */
   unsigned n_attributes;
   NumberType result; /* type of output 0, as the graph has it */
+  const int64_t *
+      shape; /* of output 0, as the graph has it; NULL: not told. Reshape of no elements does not say what -1 is */
 } ReferenceCall;
 
 /* Computes outputs[0] and, where asked for by n_outputs, the further ones; the caller frees them.

@@ -29,7 +29,10 @@ static bool reshape(const ReferenceCall *call, Shape *shape, GError **error)
     if (!push(call, shape, copied ? x->shape[i] : entry, error)) return false;
     if (entry >= 0) known *= (size_t)shape->dims[i];
   }
-  if (open >= 0) shape->dims[open] = known ? (int64_t)(x->n / known) : 0;
+  if (call->shape)
+    memcpy(shape->dims, call->shape, shape->rank * sizeof *shape->dims);
+  else if (open >= 0)
+    shape->dims[open] = known ? (int64_t)(x->n / known) : 0;
   return true;
 }
 

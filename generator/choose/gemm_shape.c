@@ -85,7 +85,10 @@ unsigned gemm_scales_beside(const Problem *problem, const GemmCandidate *candida
               symbolic_divisible(weights->scale_row, least, facts);
   for (unsigned i = 0; i < gemm->n_batch && rows; i++)
     rows = symbolic_divisible(op->inputs[weights->scale].strides[i], least, facts);
-  return rows ? MAX(least, candidate->bk / (unsigned)weights->depth) : 0;
+  unsigned depth = (unsigned)weights->depth, scales = MAX(least, candidate->bk / depth);
+  bool whole =
+      scales % least == 0 && (uint64_t)scales * depth % candidate->bk == 0; /* steps end where these do */
+  return rows && whole ? scales : 0;
 }
 
 unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate)

@@ -430,9 +430,10 @@ static bool keep_scales(Chooser *chooser, const GemmCandidate *tile)
     return false;
   }
   if (tile->k_parts > 1 && !gemm_scales_beside(chooser->problem, tile)) {
-    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "scales", "k_parts 1",
-              "k_parts %u: TMA copies cannot bring the scales, whose rows begin at no multiples of %u bytes",
-              tile->k_parts, gemm_map_multiple(chooser->problem->gpu));
+    error_set(
+        chooser->error, ERROR_UNSUPPORTED, &node->mark, "scales", "k_parts 1",
+        "k_parts %u: the scales of a step lie at no multiples of %u bytes, where TMA copies could bring them",
+        tile->k_parts, gemm_map_multiple(chooser->problem->gpu));
     return false;
   }
   if (gemm_scales_fit(gemm, tile)) return true;

@@ -35,7 +35,7 @@ hint: asked for: --set slices=4
 
 # Warps that have parts of k of narrow weights have scales that TMA brings, and rows in parts of 16.
 $ echo '{"name": "narrow", "inputs": {"x": {"type": "bf16", "shape": [16, 1536], "align": 16}, "w": {"type": "s4", "shape": [128, 1536], "align": 16}, "s": {"type": "bf16", "shape": [128, 4], "align": 16}}, "nodes": [{"op": "DequantizeLinear", "inputs": ["w", "s"], "outputs": ["d"], "attributes": {"axis": 1, "block_size": 384}}, {"op": "Gemm", "inputs": ["x", "d"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}' > narrow.json; for more in k_parts=2,parts_m=4 parts_m=4 scales=8; do adlgen compile narrow.json --gpu h100 --set by_warps=1,bm=64,bn=16,$more --emit ptx --out out 2>&1 | grep -o 'error: .*'; done
-error: k_parts 2: TMA copies cannot bring the scales, whose rows begin at no multiples of 16 bytes
+error: k_parts 2: the scales of a step lie at no multiples of 16 bytes, where TMA copies could bring them
 error: parameter `parts_m` is 1 where `$k_parts > 1 && $bm == 16 * $parts_m || $k_parts == 1 && $parts_m == 1` does not hold, not 4
 error: --set scales=8: scales follows from blocks and cannot be set
 

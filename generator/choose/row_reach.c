@@ -3,7 +3,6 @@
 #include "generator/program/row.h"
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
-#define SLID_VECTORS 2  /* of which one is put together, of an operand that begins elsewhere */
 
 /* ---- Whole vectors ---- */
 
@@ -57,8 +56,9 @@ static bool begin_alike(const FusedOperator *op, const Ends *ends, const Symboli
   return true;
 }
 
+/* `given`: by the kernel, so that its rows say where tiles begin; of what is read, vectors may begin elsewhere. */
 static bool require_ends(const Problem *problem, Choice *choice, const GraphTensor *tensor,
-                         const Symbolic *const *strides, Ends *ends)
+                         const Symbolic *const *strides, bool given, Ends *ends)
 {
   const FusedOperator *op = problem->op;
   bool rows = false;
@@ -66,10 +66,10 @@ static bool require_ends(const Problem *problem, Choice *choice, const GraphTens
   if (!symbolic_equals(strides[op->rank - 1], 1) || number_bits(tensor->type) < CHAR_BIT) return false;
   for (unsigned d = 0; d + 1 < op->rank; d++)
     rows |= !symbolic_equals(strides[d], 0);
-  if (!rows) return true; /* one row for all: its elements go one by one */
+  if (!rows) return !given; /* one row for all */
   if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
-  if (ends->strides && !begin_alike(op, ends, strides)) return false;
-  ends->strides = strides;
+  if (given && ends->strides && !begin_alike(op, ends, strides)) return false;
+  if (!ends->strides) ends->strides = strides;
   return true;
 }
 
@@ -92,15 +92,16 @@ static bool require_all_ends(const Problem *problem, Choice *choice, unsigned *v
   const FusedOperator *op = problem->op;
   Ends ends = {.vector = least_vector(op)};
   if (row_of(op)->group || row_of(op)->n_sums || ends.vector < 2) return false;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!require_ends(problem, choice, op->outputs[i].tensor, op->outputs[i].strides, true, &ends))
+      return false;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const Elementwise *points = row_of(op)->points;
     if (points && points->places[i].n) continue; /* one value a row, at an index */
     if (!require_ends(problem, choice, op->inputs[i].tensor, (const Symbolic *const *)op->inputs[i].strides,
-                      &ends))
+                      false, &ends))
       return false;
   }
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!require_ends(problem, choice, op->outputs[i].tensor, op->outputs[i].strides, &ends)) return false;
   *vector = ends.vector;
   return ends.strides != NULL;
 }
@@ -116,7 +117,7 @@ unsigned row_reach_registers(const Problem *problem, RowReach reach)
 {
   const CostModel *model = problem->gpu->model;
   if (reach == ROW_BY_ELEMENTS) return model->row_apart;
-  return reach == ROW_BY_ENDS ? (1 + SLID_VECTORS * row_count_operands(problem->op)) * model->row_ends : 0;
+  return reach == ROW_BY_ENDS ? (1 + row_count_operands(problem->op)) * model->row_ends : 0;
 }
 
 int64_t row_reach_columns(RowReach reach, int64_t columns, unsigned vector)

@@ -39,37 +39,22 @@ IrExpr *lower_slid_corner(Lower *lower, const IrOp *op, unsigned by)
                          ir_binary(lower->module, OPERATOR_SUB, lower_int(lower, by), before));
 }
 
-/* Elements of a vector whose pair is not whole, one by one over what was put together of it. */
-static void load_over(Lower *lower, LowerTile *tile, const LowerTile *slid, const LowerEdge *own,
-                      LowerEdge *const pair[2], const IrExpr *cache)
-{
-  IrExpr *whole =
-      lower_and(lower, pair[0]->part ? pair[0]->whole : NULL, pair[1]->part ? pair[1]->whole : NULL);
-  IrExpr *part = lower_not(lower, whole);
-  for (unsigned i = 0; i < own->count && !lower->failed; i++) {
-    unsigned reg = own->reg[i];
-    IrExpr *inside = lower_and(lower, part, lower_edge_inside(lower, own, i));
-    lower_load_edge_element(lower, tile, own, i, inside, cache);
-    IrOp *load = tile->reg[reg]->kind == EXPR_VALUE ? tile->reg[reg]->value->def : NULL;
-    if (load && ir_attribute(load, ATTR_WHEN)) ir_attribute_set(load, ATTR_FILL, slid->reg[reg]);
-  }
-}
-
 void lower_load_slid(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *const edges[2],
                      const LowerEdge *own)
 {
   const IrExpr *cache = ir_attribute_value(op, ATTR_CACHE);
   IrExpr *from = lower_s32(lower, ir_attribute_value(op, ATTR_LEAD));
-  LowerTile *pair[2], *slid = lower_tile_new(lower, tile->element, tile->layout);
+  LowerTile *pair[2];
   for (unsigned i = 0; i < 2; i++)
     pair[i] = lower_tile_new(lower, tile->element, tile->layout);
   for (unsigned i = 0; i < n && !lower->failed; i++) {
-    LowerEdge *both[2] = {&edges[0][i], &edges[1][i]};
-    bool ends = both[0]->part || both[1]->part;
+    if (edges[0][i].part || edges[1][i].part) {
+      lower_load_edge_elements(lower, tile, &own[i], NULL, cache);
+      continue;
+    }
     for (unsigned j = 0; j < 2; j++)
-      lower_load_vector(lower, OP_LOAD_GLOBAL, both[j]->address, pair[j], own[i].reg, own[i].count,
-                        both[j]->whole, NULL, cache);
-    lower_slide_vector(lower, ends ? slid : tile, own[i].reg, own[i].count, pair, from);
-    if (ends) load_over(lower, tile, slid, &own[i], both, cache);
+      lower_load_vector(lower, OP_LOAD_GLOBAL, edges[j][i].address, pair[j], own[i].reg, own[i].count,
+                        edges[j][i].whole, NULL, cache);
+    lower_slide_vector(lower, tile, own[i].reg, own[i].count, pair, from);
   }
 }

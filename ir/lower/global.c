@@ -233,12 +233,14 @@ static void set_bound(Lower *lower, LowerAccess *access, const Parts *parts, uns
   access->bound[d] = lower_as(lower, bound, type);
 }
 
-/* Where an access may begin in front of the tensor, both ends of its coordinates: of the corner and of threads. */
+/* Of an index of which something may be below 0, both ends of its coordinates: of the corner and of threads. */
 static void set_range(Lower *lower, LowerAccess *access, const IrExpr *index, const LowerMap *map, unsigned d)
 {
   int64_t least, most;
   unsigned lead = access->rank - access->tile_rank;
-  if (!lower_known_range(lower, index, &least, &most) || least >= 0) return;
+  access->from_below[d] = lower_from_below(lower, index);
+  if (!access->from_below[d] || !lower_counted_range(lower, index, &least, &most)) return;
+  access->ranged[d] = true;
   for (unsigned i = 0; map && d >= lead && i < map->n && most < INT64_MAX; i++)
     most += (int64_t)(map->digit[i].size - 1) * map->digit[i].step[d - lead];
   access->least[d] = least;
@@ -363,8 +365,7 @@ static IrExpr *lies_below(Lower *lower, const LowerAccess *access, unsigned d, i
   IrExpr *bound = access->bound[d];
   NumberType type = bound->kind == EXPR_VALUE ? bound->value->type.element : NUMBER_S32;
   int64_t known;
-  bool ranged = access->least[d] < 0 && access->most[d] < INT32_MAX;
-  if (ranged && lower_is_int(bound, &known) && access->most[d] + c + n <= known) return NULL;
+  if (access->ranged[d] && lower_is_int(bound, &known) && access->most[d] + c + n <= known) return NULL;
   IrExpr *limit = lower_sub(lower, type, bound, lower_int(lower, c + n - 1)); /* the same for all threads */
   return lower_compare(lower, OP_LT, access->coordinate[d], limit);
 }
@@ -372,7 +373,7 @@ static IrExpr *lies_below(Lower *lower, const LowerAccess *access, unsigned d, i
 /* Do they begin at 0 or behind? */
 static IrExpr *begins(Lower *lower, const LowerAccess *access, unsigned d, int64_t c)
 {
-  if (access->least[d] + c >= 0) return NULL;
+  if (!access->from_below[d] || (access->ranged[d] && access->least[d] + c >= 0)) return NULL;
   return lower_compare(lower, OP_GE, access->coordinate[d], lower_int(lower, -c));
 }
 

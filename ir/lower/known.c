@@ -10,24 +10,37 @@ typedef struct {
   int64_t least, most;
 } Range;
 
-static bool range_of(const Lower *lower, const IrExpr *expr, Range *range)
+static bool range_of(const Lower *lower, const IrExpr *expr, bool loops, Range *range);
+
+/* Of a loop between constants. */
+static bool count_range(const IrValue *value, Range *range)
 {
-  return lower_known_range(lower, expr, &range->least, &range->most);
+  const IrOp *loop = value->argument_of ? value->argument_of->owner : NULL;
+  int64_t low, high, step = 1;
+  if (!loop || loop->code != OP_FOR || !ir_expr_is_int(loop->operands[0], &low) ||
+      !ir_expr_is_int(loop->operands[1], &high))
+    return false;
+  if (loop->n_operands > 2 && !ir_expr_is_int(loop->operands[2], &step)) return false;
+  if (step < 1 || high <= low) return false;
+  *range = (Range){low, low + (high - 1 - low) / step * step};
+  return true;
 }
 
-static bool value_range(const Lower *lower, const IrValue *value, Range *range)
+static bool value_range(const Lower *lower, const IrValue *value, bool loops, Range *range)
 {
+  if (value->argument_of) return loops && count_range(value, range);
   const IrOp *def = value->variable ? NULL : value->def;
   if (!def || def->code != OP_LET) return false;
   int64_t below = ir_attribute_int(def, ATTR_BELOW, 0);
   *range = (Range){0, below - 1};
-  return below > 0 || range_of(lower, def->operands[0], range);
+  return below > 0 || range_of(lower, def->operands[0], loops, range);
 }
 
-static bool binary_range(const Lower *lower, const IrExpr *expr, Range *range)
+static bool binary_range(const Lower *lower, const IrExpr *expr, bool loops, Range *range)
 {
   Range a, b;
-  if (!range_of(lower, expr->items[0], &a) || !range_of(lower, expr->items[1], &b)) return false;
+  if (!range_of(lower, expr->items[0], loops, &a) || !range_of(lower, expr->items[1], loops, &b))
+    return false;
   switch ((unsigned)expr->operator_) {
   case OPERATOR_ADD: *range = (Range){a.least + b.least, a.most + b.most}; return true;
   case OPERATOR_SUB: *range = (Range){a.least - b.most, a.most - b.least}; return true;
@@ -38,25 +51,61 @@ static bool binary_range(const Lower *lower, const IrExpr *expr, Range *range)
   }
 }
 
-bool lower_known_range(const Lower *lower, const IrExpr *expr, int64_t *least, int64_t *most)
+static bool range_of(const Lower *lower, const IrExpr *expr, bool loops, Range *range)
 {
   const IrExpr *cluster = ir_launch_get(lower->kernel, ATTR_CLUSTER);
   int64_t blocks;
-  Range range = {0};
   bool known = false;
+  *range = (Range){0};
   if (expr->kind == EXPR_INT) {
-    range = (Range){expr->integer, expr->integer};
+    *range = (Range){expr->integer, expr->integer};
     known = true;
   }
-  if (expr->kind == EXPR_VALUE) known = value_range(lower, expr->value, &range);
-  if (expr->kind == EXPR_BINARY) known = binary_range(lower, expr, &range);
+  if (expr->kind == EXPR_VALUE) known = value_range(lower, expr->value, loops, range);
+  if (expr->kind == EXPR_BINARY) known = binary_range(lower, expr, loops, range);
   if (expr->kind == EXPR_CALL && g_str_equal(expr->name, "cluster_rank")) {
     known = cluster && ir_expr_is_int(cluster, &blocks) && blocks > 0;
-    range.most = known ? blocks - 1 : 0;
+    range->most = known ? blocks - 1 : 0;
   }
+  return known && range->least > INT32_MIN / 2 && range->most < INT32_MAX / 2; /* sums of a few do not wrap */
+}
+
+bool lower_known_range(const Lower *lower, const IrExpr *expr, int64_t *least, int64_t *most)
+{
+  Range range;
+  bool known = range_of(lower, expr, false, &range);
   *least = range.least;
   *most = range.most;
-  return known && range.least > INT32_MIN / 2 && range.most < INT32_MAX / 2; /* sums of a few do not wrap */
+  return known;
+}
+
+bool lower_counted_range(const Lower *lower, const IrExpr *expr, int64_t *least, int64_t *most)
+{
+  Range range;
+  bool known = range_of(lower, expr, true, &range);
+  *least = range.least;
+  *most = range.most;
+  return known;
+}
+
+typedef struct {
+  const Lower *lower;
+  bool found;
+} Negative;
+
+static void find_negative(const IrExpr *expr, void *data)
+{
+  Negative *negative = data;
+  int64_t least, most;
+  if (expr->kind == EXPR_VALUE && lower_known_range(negative->lower, expr, &least, &most))
+    negative->found |= least < 0;
+}
+
+bool lower_from_below(const Lower *lower, const IrExpr *expr)
+{
+  Negative negative = {.lower = lower};
+  ir_expr_visit(expr, find_negative, &negative);
+  return negative.found;
 }
 
 static bool range_at(const Lower *lower, const IrExpr *expr, const unsigned *at, unsigned depth,
@@ -95,7 +144,7 @@ static bool combined_at(const Lower *lower, const IrOp *op, const unsigned *at, 
 static bool range_at(const Lower *lower, const IrExpr *expr, const unsigned *at, unsigned depth, Range *range)
 {
   const IrValue *tile = expr->kind == EXPR_VALUE && expr->value->type.kind == TYPE_TILE ? expr->value : NULL;
-  if (!tile) return range_of(lower, expr, range);
+  if (!tile) return range_of(lower, expr, false, range);
   if (tile->variable || !tile->def || !depth) return false;
   if (tile->def->code == OP_IOTA) {
     int64_t place = at[ir_attribute_int(tile->def, ATTR_DIM, 0)];

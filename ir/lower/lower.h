@@ -327,9 +327,9 @@ IrExpr *lower_slid_corner(Lower *lower, const IrOp *op, unsigned by);
 /* and all vectors of the tile, of both; those at its ends (`own`) go element by element. */
 void lower_load_slid(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *const edges[2],
                      const LowerEdge *own);
-/* One element of a vector. */
-void lower_load_edge_element(Lower *lower, LowerTile *tile, const LowerEdge *edge, unsigned element,
-                             IrExpr *when, const IrExpr *cache);
+/* The elements of a vector that lie inside, one by one: whoever predicates eight accesses more beside vectors that are put together takes longer. */
+void lower_load_edge_elements(Lower *lower, LowerTile *tile, const LowerEdge *edge, const IrExpr *fill,
+                              const IrExpr *cache);
 /* A vector of a tile, of two that follow one another in memory, the same registers of other tiles: from element `from` of the first on. */
 void lower_slide_vector(Lower *lower, LowerTile *tile, const unsigned *reg, unsigned count,
                         LowerTile *const pair[2], IrExpr *from);
@@ -338,6 +338,10 @@ void lower_slide_vector(Lower *lower, LowerTile *tile, const unsigned *reg, unsi
 
 /* The least and the largest that an integer is known to be; false: nothing says. */
 bool lower_known_range(const Lower *lower, const IrExpr *expr, int64_t *least, int64_t *most);
+/* The same where loops between constants count, too. */
+bool lower_counted_range(const Lower *lower, const IrExpr *expr, int64_t *least, int64_t *most);
+/* Is a value that is known to be below 0 at times part of it? */
+bool lower_from_below(const Lower *lower, const IrExpr *expr);
 /* Is a comparison of rows' and columns' numbers and constants the same for all threads in a register of its tile? */
 bool lower_known_truth(const Lower *lower, const IrOp *op, const Layout *layout, unsigned reg, bool *truth);
 /* Is a comparison of such numbers with a bound the same in two registers of each thread? */
@@ -404,8 +408,9 @@ typedef struct LowerAccess {
   NumberType stride_type[IR_MAX_RANK];
   IrExpr *coordinate[IR_MAX_RANK]; /* of the thread's element 0; NULL if never outside */
   IrExpr *bound[IR_MAX_RANK];
-  int64_t least[IR_MAX_RANK],
-      most[IR_MAX_RANK]; /* that the coordinate may be, where it may lie in front of the tensor; else 0 */
+  bool from_below[IR_MAX_RANK]; /* the coordinate may be below 0, */
+  bool ranged[IR_MAX_RANK];     /* and is known to lie between these: */
+  int64_t least[IR_MAX_RANK], most[IR_MAX_RANK];
 } LowerAccess;
 /* map: coordinates of the thread within the tile (NULL: none). extent: the tile's. */
 bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, unsigned tile_rank,

@@ -524,11 +524,12 @@ static LowerAddress edge_element(const LowerTile *tile, const LowerEdge *edge, u
                         edge->address.offset + (int64_t)number_bytes_of(tile->element, i)};
 }
 
-void lower_load_edge_element(Lower *lower, LowerTile *tile, const LowerEdge *edge, unsigned element,
-                             IrExpr *when, const IrExpr *cache)
+void lower_load_edge_elements(Lower *lower, LowerTile *tile, const LowerEdge *edge, const IrExpr *fill,
+                              const IrExpr *cache)
 {
-  lower_load_vector(lower, OP_LOAD_GLOBAL, edge_element(tile, edge, element), tile, edge->reg + element, 1,
-                    when, NULL, cache);
+  for (unsigned i = 0; i < edge->count && !lower->failed; i++)
+    lower_load_vector(lower, OP_LOAD_GLOBAL, edge_element(tile, edge, i), tile, edge->reg + i, 1,
+                      lower_edge_inside(lower, edge, i), fill, cache);
 }
 
 void lower_load_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
@@ -538,9 +539,7 @@ void lower_load_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge, const 
   IrOp *branch = lower_emit(lower, OP_IF, 1, edge->part);
   lower_scope_open(lower, branch, ir_region_add(branch), false);
   LowerTile *part = lower_tile_new(lower, tile->element, tile->layout);
-  for (unsigned i = 0; i < edge->count && !lower->failed; i++)
-    lower_load_vector(lower, OP_LOAD_GLOBAL, edge_element(tile, edge, i), part, edge->reg + i, 1,
-                      lower_edge_inside(lower, edge, i), fill, cache);
+  lower_load_edge_elements(lower, part, edge, fill, cache);
   for (unsigned i = 0; i < words.n && !lower->failed; i++)
     lower_set(lower, edge->word[i], join_word(lower, &words, part, edge->reg + (size_t)i * words.per));
   lower_scope_close(lower);

@@ -119,6 +119,12 @@ static Accesses find_accesses(const Rows *rows)
   return accesses;
 }
 
+static void find_lead(Rows *rows)
+{
+  Accesses accesses = find_accesses(rows);
+  if (accesses.of_elements) rows_find_lead(rows, accesses.vector);
+}
+
 /* Columns that the threads of a row hold together, a vector each: lanes of a warp, then warps, as choose_layouts spreads
  * tiles. `wanted`: fewer lanes suffice where rows are short and many. */
 static int64_t row_unit(const Rows *rows, int64_t wanted)
@@ -155,8 +161,7 @@ static void collect(IrOp *op, void *data)
 static bool place_registers(Rows *rows, int64_t blocks)
 {
   int64_t most = rows->width ? rows->width : ir_known_maximum(rows->kernel, rows->row);
-  Accesses accesses = find_accesses(rows);
-  if (accesses.of_elements) rows_find_lead(rows, accesses.vector);
+  find_lead(rows);
   int64_t columns = rows->begin ? most + rows->lead - 1 : most;
   choose_extent(rows, columns, columns, blocks);
   if (!rows_write_reducers(rows, true)) return false;
@@ -258,6 +263,7 @@ static bool place(Rows *rows)
   } else if (slots) {
     placed = place_shared(rows);
   } else if (g_str_equal(form, "passes")) {
+    find_lead(rows);
     choose_extent(rows, ir_attribute_int(rows->tiles, ATTR_CHUNK, 1), 1, 1); /* a piece */
     placed = rows_place_passes(rows);
   }

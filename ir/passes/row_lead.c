@@ -13,7 +13,7 @@ typedef struct {
   Rows *rows;
   IrOp *first;       /* of those that have or read tiles as wide as the row */
   GPtrArray *shared; /* IrOp*: accesses of tensors that have a row for each of the program's */
-  GPtrArray *others; /* accesses of tensors that have one row for all */
+  GPtrArray *others; /* loads of tensors whose rows begin elsewhere, or that have one for all */
   GPtrArray *counts; /* the row's columns */
   int64_t vector;    /* elements of whole vectors of them all */
   bool fits;
@@ -71,10 +71,11 @@ static void note_access(Lead *lead, IrOp *op, const IrType *tile)
                 is_zero(op->operands[0]->items[tensor->rank]) && number_bits(tensor->element) >= CHAR_BIT;
   if (!lead->fits) return;
   if (!has_rows(op, tensor)) {
+    lead->fits &= op->code == OP_LOAD;
     g_ptr_array_add(lead->others, op);
     return;
   }
-  g_ptr_array_add(lead->shared, op);
+  g_ptr_array_insert(lead->shared, op->code == OP_STORE ? 0 : -1, op); /* results say where tiles begin */
   lead->fits &= tensor->align >= MECHANISM_SIZES_MOST;
   lead->vector = MIN(lead->vector, (int64_t)number_elements(tensor->element, MECHANISM_SIZES_MOST));
 }
@@ -168,22 +169,20 @@ static void shift(const Lead *lead, IrOp *op, IrExpr *begin, int64_t vector)
   ir_attribute_set(op, ATTR_ALIGNED, ir_int(module, vector));
 }
 
-/* Vectors of a tensor whose row begins with one: so many elements in front of the tile's. */
-static void shift_other(const Lead *lead, IrBuilder *builder, IrOp *op, IrExpr *begin)
+/* Vectors of a tensor whose rows begin `own` elements behind one: so many elements in front of the tile's. Of words that all rows share few
+ * enough lie in a vector to go one by one. */
+static void shift_other(const Lead *lead, IrBuilder *builder, IrOp *op, IrExpr *begin, IrExpr *own)
 {
   IrModule *module = lead->rows->module;
   const IrType *tensor = tensor_of(op);
   int64_t vector = MIN(lead->vector, (int64_t)number_elements(tensor->element, MECHANISM_SIZES_MOST));
-  bool aligned =
-      tensor->align >= MECHANISM_SIZES_MOST && op->code == OP_LOAD &&
-      number_bits(tensor->element) < CHAR_BIT * sizeof(uint32_t); /* of words few enough lie in a vector */
+  bool words = !has_rows(op, tensor) && number_bits(tensor->element) >= CHAR_BIT * sizeof(uint32_t);
+  bool aligned = tensor->align >= MECHANISM_SIZES_MOST && !words && vector > 1;
   shift(lead, op, begin, aligned ? vector : 1);
-  if (!aligned || is_zero(begin)) return;
-  IrExpr *rest = ir_binary(module, OPERATOR_MOD, ir_binary(module, OPERATOR_SUB, ir_int(module, 0), begin),
-                           ir_int(module, vector));
-  IrExpr *before =
-      ir_binary(module, OPERATOR_MOD, ir_binary(module, OPERATOR_SUB, ir_int(module, vector), rest),
-                ir_int(module, vector));
+  if (!aligned || (is_zero(begin) && is_zero(own))) return;
+  IrExpr *ahead = ir_binary(module, OPERATOR_ADD, own,
+                            ir_binary(module, OPERATOR_ADD, begin, ir_int(module, lead->vector)));
+  IrExpr *before = ir_binary(module, OPERATOR_MOD, ahead, ir_int(module, vector));
   IrExpr *value = ir_emit_value(builder, OP_LET, ir_scalar(NUMBER_S32), "before", 1, before);
   ir_attribute_set(value->value->def, ATTR_BELOW, ir_int(module, vector));
   ir_attribute_set(op, ATTR_LEAD, value);
@@ -216,7 +215,7 @@ static void write(Lead *lead, IrExpr *sum)
   for (unsigned i = 0; i < lead->shared->len; i++)
     shift(lead, lead->shared->pdata[i], begin, lead->vector);
   for (unsigned i = 0; i < lead->others->len; i++)
-    shift_other(lead, &builder, lead->others->pdata[i], begin);
+    shift_other(lead, &builder, lead->others->pdata[i], begin, sum_rests(lead, lead->others->pdata[i]));
   for (unsigned i = 0; i < lead->counts->len && !is_zero(begin); i++)
     count_from(lead, lead->counts->pdata[i], begin);
   rows->begin = begin;
@@ -230,8 +229,12 @@ void rows_find_lead(Rows *rows, int64_t vector)
   if (rows->every->len || rows->body != rows->tiles->regions[0]) return;
   ir_region_visit(rows->body, note, &lead);
   if (!lead.fits || !shared->len || lead.vector <= vector || lead.first->parent != rows->body) return;
-  for (unsigned i = 1; i < shared->len; i++)
-    if (!begin_alike(&lead, shared->pdata[0], shared->pdata[i])) return;
+  for (unsigned i = shared->len; i-- > 1;) {
+    IrOp *op = shared->pdata[i];
+    if (begin_alike(&lead, shared->pdata[0], op)) continue;
+    if (op->code != OP_LOAD || !sum_rests(&lead, op)) return;
+    g_ptr_array_add(others, g_ptr_array_remove_index(shared, i));
+  }
   IrExpr *sum = sum_rests(&lead, shared->pdata[0]);
   if (!sum || !lead.fits) return;
   write(&lead, sum);

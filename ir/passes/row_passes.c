@@ -212,9 +212,10 @@ static const Running *running_of(const Phase *phase, const IrOp *reduce)
   return NULL;
 }
 
-/* Pieces of a chunk, or fewer: what is loaded for all of them comes first. */
-static bool write_pieces(const Phase *phase, IrBuilder *builder, IrExpr *first, int64_t n, bool masked_last,
-                         bool masked)
+/* Pieces of a chunk, or fewer, of which some have columns that do not lie in the row, from `masked` on, and the first where `begins`: what
+ * is loaded for all of them comes first. */
+static bool write_pieces(const Phase *phase, IrBuilder *builder, IrExpr *first, int64_t n, int64_t masked,
+                         bool begins)
 {
   const Passes *passes = phase->passes;
   IrModule *module = passes->rows->module;
@@ -222,7 +223,7 @@ static bool write_pieces(const Phase *phase, IrBuilder *builder, IrExpr *first, 
   bool ok = true;
   for (int64_t i = 0; i < n; i++)
     pieces[i] = (Piece){ir_binary(module, OPERATOR_ADD, first, ir_int(module, i * passes->rows->extent)),
-                        masked || (masked_last && i == n - 1), g_hash_table_new(NULL, NULL)};
+                        i >= masked || (begins && !i), g_hash_table_new(NULL, NULL)};
   for (int64_t i = 0; i < n && ok; i++)
     for (unsigned j = 0; j < passes->ops->len && ok; j++) {
       IrOp *op = passes->ops->pdata[j];
@@ -243,22 +244,62 @@ static bool write_pieces(const Phase *phase, IrBuilder *builder, IrExpr *first, 
 
 /* ---- The loop of a phase ---- */
 
+/* Rows that begin anywhere: a tile begins in front of them, so that the first chunk is no whole one. */
+static bool is_led(const Passes *passes)
+{
+  return passes->rows->begin && passes->rows->begin->kind == EXPR_VALUE;
+}
+
+static int64_t chunk_of(const Passes *passes)
+{
+  return passes->pieces * passes->rows->extent;
+}
+
+static bool write_begin(const Phase *phase, IrBuilder *builder)
+{
+  const Passes *passes = phase->passes;
+  const Rows *rows = passes->rows;
+  return !is_led(passes) || write_pieces(phase, builder, ir_int(rows->module, 0), passes->pieces,
+                                         rows->width / rows->extent, true);
+}
+
 static bool write_whole_chunks(const Phase *phase, IrBuilder *builder)
 {
   const Passes *passes = phase->passes;
   IrModule *module = passes->rows->module;
-  int64_t chunk = passes->pieces * passes->rows->extent, whole;
+  int64_t chunk = chunk_of(passes), low = is_led(passes) ? chunk : 0, whole;
   bool backwards = phase->phase % 2;
-  if (ir_expr_is_int(passes->whole, &whole) && whole <= chunk)
-    return !whole || write_pieces(phase, builder, ir_int(module, 0), passes->pieces, false, false);
-  IrOp *loop = ir_emit(builder, OP_FOR, 3, ir_int(module, 0), passes->whole, ir_int(module, chunk));
+  if (ir_expr_is_int(passes->whole, &whole) && whole <= low + chunk)
+    return whole <= low ||
+           write_pieces(phase, builder, ir_int(module, low), passes->pieces, passes->pieces, false);
+  IrOp *loop = ir_emit(builder, OP_FOR, 3, ir_int(module, low), passes->whole, ir_int(module, chunk));
   IrRegion *region = ir_region_add(loop);
   IrExpr *at = ir_value(module, ir_argument_add(region, "at", ir_scalar(NUMBER_S32)));
   IrBuilder inner = ir_builder_at_end(region);
   inner.mark = builder->mark;
-  IrExpr *last = ir_binary(module, OPERATOR_SUB, passes->whole, ir_int(module, chunk));
+  IrExpr *last = ir_binary(module, OPERATOR_SUB, passes->whole, ir_int(module, chunk - low));
   return write_pieces(phase, &inner, backwards ? ir_binary(module, OPERATOR_SUB, last, at) : at,
-                      passes->pieces, false, false);
+                      passes->pieces, passes->pieces, false);
+}
+
+/* What is left of the row behind its whole chunks: as many columns more as the first chunk has in front of the row. */
+static bool write_led_rest(const Phase *phase, IrBuilder *builder)
+{
+  const Passes *passes = phase->passes;
+  const Rows *rows = passes->rows;
+  IrModule *module = rows->module;
+  int64_t chunk = chunk_of(passes), extent = rows->extent;
+  if (rows->width) {
+    int64_t first = MAX(rows->width / chunk, 1) * chunk, rest = rows->width + rows->lead - 1 - first;
+    return rest <= 0 ||
+           write_pieces(phase, builder, ir_int(module, first), (rest + extent - 1) / extent, 0, false);
+  }
+  IrExpr *first = ir_call(module, "max", 2, passes->whole, ir_int(module, chunk));
+  IrExpr *left = ir_binary(module, OPERATOR_SUB, rows->columns, rows->begin);
+  IrOp *some = ir_emit(builder, OP_IF, 1, ir_binary(module, OPERATOR_LT, first, left));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(some));
+  inner.mark = builder->mark;
+  return write_pieces(phase, &inner, first, passes->pieces + 1, 0, false);
 }
 
 /* What is left of the row behind its whole chunks. */
@@ -267,15 +308,16 @@ static bool write_rest(const Phase *phase, IrBuilder *builder)
   const Passes *passes = phase->passes;
   const Rows *rows = passes->rows;
   int64_t extent = rows->extent;
+  if (is_led(passes)) return write_led_rest(phase, builder);
   if (rows->width) {
     int64_t rest = rows->width % (passes->pieces * extent);
-    return !rest || write_pieces(phase, builder, passes->whole, (rest + extent - 1) / extent,
-                                 rest % extent != 0, false);
+    return !rest ||
+           write_pieces(phase, builder, passes->whole, (rest + extent - 1) / extent, rest / extent, false);
   }
   IrOp *some = ir_emit(builder, OP_IF, 1, ir_binary(rows->module, OPERATOR_LT, passes->whole, rows->columns));
   IrBuilder inner = ir_builder_at_end(ir_region_add(some));
   inner.mark = builder->mark;
-  return write_pieces(phase, &inner, passes->whole, passes->pieces, false, true);
+  return write_pieces(phase, &inner, passes->whole, passes->pieces, 0, false);
 }
 
 static bool declare_state(Phase *phase, IrBuilder *builder, IrOp *reduce)
@@ -312,9 +354,9 @@ static bool write_phase(Phase *phase, IrBuilder *builder)
   }
   if (!some) return true;
   bool backwards = phase->phase % 2;
-  if (backwards && !write_rest(phase, builder)) return false;
+  if (backwards ? !write_rest(phase, builder) : !write_begin(phase, builder)) return false;
   if (!write_whole_chunks(phase, builder)) return false;
-  if (!backwards && !write_rest(phase, builder)) return false;
+  if (backwards ? !write_begin(phase, builder) : !write_rest(phase, builder)) return false;
   for (unsigned i = 0; i < phase->running->len; i++) {
     const Running *running = &g_array_index(phase->running, Running, i);
     ir_op_move(running->reduce, passes->body, NULL);

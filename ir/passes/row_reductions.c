@@ -161,9 +161,9 @@ static IrExpr *inside(const Rows *rows, IrBuilder *builder, const IrType *type, 
   return ir_emit_value(builder, OP_LT, counts, "inside", 2, column, left);
 }
 
-/* Of tiles that begin in front of the row: comparisons of the few elements at its ends, each time they are wanted, for that they need not
- * be kept. */
-static IrExpr *inside_lead(const Rows *rows, IrBuilder *builder, const IrType *type)
+/* Of tiles that begin `first` columns behind one in front of the row: comparisons of the few elements at the row's ends, each time they
+ * are wanted, for that they need not be kept. */
+static IrExpr *inside_lead(const Rows *rows, IrBuilder *builder, const IrType *type, IrExpr *first)
 {
   IrModule *module = rows->module;
   IrType counts = *type;
@@ -172,7 +172,8 @@ static IrExpr *inside_lead(const Rows *rows, IrBuilder *builder, const IrType *t
   counts.element = NUMBER_S32;
   IrExpr *place = ir_emit_value(builder, OP_IOTA, counts, "place", 0);
   ir_attribute_set(place->value->def, ATTR_DIM, ir_int(module, type->rank - 1));
-  IrExpr *column = ir_emit_value(builder, OP_ADD, counts, "column", 2, place, rows->begin);
+  IrExpr *begin = first ? ir_binary(module, OPERATOR_ADD, first, rows->begin) : rows->begin;
+  IrExpr *column = ir_emit_value(builder, OP_ADD, counts, "column", 2, place, begin);
   counts.element = NUMBER_BOOL;
   IrExpr *begun = ir_emit_value(builder, OP_GE, counts, "begun", 2, column, ir_int(module, 0));
   IrExpr *left = ir_emit_value(builder, OP_LT, counts, "left", 2, column, rows->columns);
@@ -227,16 +228,16 @@ bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first)
   IrType type = ir_expr_type(rows->kernel, reduce->operands[0]);
   int64_t every;
   rows_part(rows, &type, &every);
-  bool led = !first && rows->begin && rows->begin->kind == EXPR_VALUE;
-  IrExpr *in = first ? inside(rows, &builder, &type, every, first)
-               : led ? NULL
-                     : inside_whole(rows, &type, every);
+  bool led = rows->begin && rows->begin->kind == EXPR_VALUE;
+  IrExpr *in = led     ? NULL
+               : first ? inside(rows, &builder, &type, every, first)
+                       : inside_whole(rows, &type, every);
   for (unsigned i = 0; i < reduce->n_operands; i++) {
     IrExpr *identity = rows_identity(rows, reduce, i);
     if (!identity) return false;
-    if (!first && fills_beyond(rows, reduce->operands[i], identity)) continue;
+    if ((!first || led) && fills_beyond(rows, reduce->operands[i], identity)) continue;
     IrExpr *operand = reduce->operands[i];
-    if (!in) in = inside_lead(rows, &builder, &type);
+    if (!in) in = inside_lead(rows, &builder, &type, first);
     type = ir_expr_type(rows->kernel, operand);
     reduce->operands[i] = ir_emit_value(&builder, OP_SELECT, type, "within", 3, in, operand, identity);
     /* Who reads the value behind the reduction reads what it takes: it is the same inside of the row, and two need not be kept. */

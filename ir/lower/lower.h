@@ -440,6 +440,8 @@ void lower_copy(Lower *lower, IrOp *op);   /* copies.c */
 void lower_reduce(Lower *lower, IrOp *op); /* reduce.c */
 void lower_scan(Lower *lower, IrOp *op);   /* scan.c */
 void lower_sort(Lower *lower, IrOp *op);   /* sort.c */
+/* The word from whose halves two neighbours were widened, and of which type; NULL: from none. */
+IrExpr *lower_halves_of(const IrExpr *low, const IrExpr *high, NumberType *type); /* reduce.c */
 void lower_pick(Lower *lower, IrOp *op);   /* pick.c */
 void lower_count(Lower *lower, IrOp *op);  /* count.c */
 void lower_spread_every(Lower *lower, IrOp *op);

@@ -18,6 +18,8 @@
 #define SIZE      0x7fffffffll
 /* Groups may be more by this part of what is wanted: a level that is as good is found sooner. */
 #define LOOSE_PART 8
+/* Levels that are tried before ends are moved to elements, which costs as much as to try one. */
+#define EARLY_TURNS 2
 
 typedef struct {
   unsigned shift, bits,
@@ -104,6 +106,30 @@ static void leave_if(const Pick *pick, IrExpr *done)
   lower_emit(pick->lower, OP_BREAK_IF, 1, done);
 }
 
+/* Elements in order, asked for one by one. Pairs of 16 bits are widened again from their word, so that a thread need not keep them as
+ * f32. */
+typedef struct {
+  const Pick *pick;
+  IrExpr *second; /* of a pair whose first was the last one */
+} Walk;
+
+static IrExpr *element(Walk *walk, unsigned i)
+{
+  const Pick *pick = walk->pick;
+  IrExpr *second = walk->second;
+  NumberType type = NUMBER_F32;
+  walk->second = NULL;
+  if (second) return second;
+  IrExpr *word = i + 1 < pick->n && i % 2 == 0 ? lower_halves_of(pick->x[i], pick->x[i + 1], &type) : NULL;
+  if (!word) return pick->x[i];
+  IrOp *unpack = lower_emit(pick->lower, OP_UNPACK, 1, word);
+  IrExpr *half[2];
+  for (unsigned h = 0; h < 2; h++)
+    half[h] = lower_result(pick->lower, unpack, "half", ir_scalar(type));
+  walk->second = lower_value(pick->lower, OP_CAST, ir_scalar(NUMBER_F32), "x", 1, half[1]);
+  return lower_value(pick->lower, OP_CAST, ir_scalar(NUMBER_F32), "x", 1, half[0]);
+}
+
 /* ---- Levels ---- */
 
 /* What `order_rank` of templates/operators.ir gives: -0 is 0. */
@@ -151,6 +177,59 @@ static unsigned groups_of(const Pick *pick)
   return groups;
 }
 
+/* Two elements of 16 bits at once. */
+static IrExpr *larger_pair(const Pick *pick, NumberType type, IrExpr *a, IrExpr *b)
+{
+  IrExpr *both = lower_value(pick->lower, OP_MAX_PAIR, ir_scalar(NUMBER_B32), "both", 2, a, b);
+  ir_attribute_set(both->value->def, ATTR_TYPE, ir_name(pick->lower->module, number_name(type)));
+  return both;
+}
+
+static IrExpr *larger(const Pick *pick, IrExpr *a, IrExpr *b)
+{
+  return lower_value(pick->lower, OP_MAX, ir_scalar(NUMBER_F32), "most", 2, a, b);
+}
+
+/* Pairs of elements that were widened from words: maxima of groups of pairs, then of both halves. false: they were not. */
+static bool find_most_pairs(const Pick *pick, unsigned groups, IrExpr **most)
+{
+  Lower *lower = pick->lower;
+  unsigned of_words = MAX(1, groups / 2), half = 0;
+  g_autofree IrExpr **words = g_new0(IrExpr *, of_words);
+  NumberType type = NUMBER_BF16, here;
+  for (unsigned i = 0; i + 1 < pick->n; i += 2) {
+    IrExpr *word = lower_halves_of(pick->x[i], pick->x[i + 1], &here), **to = &words[i / 2 % of_words];
+    if (!word || (i && here != type)) return false;
+    type = here;
+    *to = *to ? larger_pair(pick, type, *to, word) : word;
+  }
+  for (unsigned w = 0; w < of_words; w++) {
+    IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, words[w]);
+    for (unsigned i = 0; i < 2; i++, half++) {
+      IrExpr *narrow = lower_result(lower, unpack, "half", ir_scalar(type));
+      IrExpr *wide = lower_value(lower, OP_CAST, ir_scalar(NUMBER_F32), "half", 1, narrow);
+      most[half % groups] = half < groups ? wide : larger(pick, most[half % groups], wide);
+    }
+  }
+  /* a maximum of pairs is NaN where an element is, which is at least any level */
+  for (unsigned i = 0; i < groups; i++)
+    most[i] = lower_value(lower, OP_MIN, ir_scalar(NUMBER_F32), "most", 2, most[i],
+                          lower_constant(lower, NUMBER_F32, INFINITY));
+  return true;
+}
+
+/* The largest element of each group of a lane. */
+static IrExpr **find_most(const Pick *pick, unsigned groups)
+{
+  IrExpr **most = arena_new_array(pick->lower->arena, IrExpr *, groups);
+  if (pick->n > 1 && find_most_pairs(pick, groups, most)) return most;
+  for (unsigned i = 0; i < pick->n; i++) {
+    IrExpr *before = i < groups ? lower_constant(pick->lower, NUMBER_F32, -INFINITY) : most[i % groups];
+    most[i % groups] = larger(pick, pick->x[i], before);
+  }
+  return most;
+}
+
 /* The least of the groups' maxima that are no less than `low`: a level that an element has. */
 static IrExpr *least_from(const Pick *pick, IrExpr *const *most, unsigned groups)
 {
@@ -168,11 +247,7 @@ static void find_level(Pick *pick)
 {
   Lower *lower = pick->lower;
   unsigned groups = groups_of(pick);
-  IrExpr **most = arena_new_array(lower->arena, IrExpr *, groups);
-  for (unsigned i = 0; i < pick->n; i++) {
-    IrExpr *before = i < groups ? lower_constant(lower, NUMBER_F32, -INFINITY) : most[i % groups];
-    most[i % groups] = lower_value(lower, OP_MAX, ir_scalar(NUMBER_F32), "most", 2, pick->x[i], before);
-  }
+  IrExpr **most = find_most(pick, groups);
   IrExpr *least = NULL, *largest = NULL;
   for (unsigned i = 0; i < groups; i++) {
     most[i] = level_of(pick, most[i]);
@@ -212,13 +287,14 @@ static unsigned bits_of_word(const Pick *pick, unsigned word)
 static void find_elements(const Pick *pick, IrExpr *from, IrExpr **to)
 {
   Lower *lower = pick->lower;
+  Walk walk = {pick, NULL};
   IrType word = ir_scalar(NUMBER_U32);
   for (unsigned w = 0; w < pick->words; w++) {
     unsigned n = bits_of_word(pick, w);
     IrExpr *below = constant(pick, 0);
     for (unsigned i = 0; i < n; i++) {
-      IrExpr *apart =
-          lower_value(lower, OP_SUB, ir_scalar(NUMBER_F32), "apart", 2, pick->x[w * WORD_BITS + i], from);
+      IrExpr *apart = lower_value(lower, OP_SUB, ir_scalar(NUMBER_F32), "apart", 2,
+                                  element(&walk, w * WORD_BITS + i), from);
       if (!i) below = lower_value(lower, OP_MOVE, word, "below", 1, below);
       below = lower_value(lower, OP_SHIFT_IN, word, "below", 2, below, cast_bits(pick, NUMBER_U32, apart));
     }
@@ -231,11 +307,12 @@ static void find_elements(const Pick *pick, IrExpr *from, IrExpr **to)
 static void find_above(const Pick *pick, IrExpr *limit, IrExpr **to)
 {
   Lower *lower = pick->lower;
+  Walk walk = {pick, NULL};
   for (unsigned w = 0; w < pick->words; w++) {
     unsigned n = bits_of_word(pick, w);
     IrExpr *all = variable(pick, "above", NUMBER_U32, constant(pick, 0));
     for (unsigned i = 0; i < n; i++) {
-      IrExpr *most = test(pick, OP_LE, pick->x[w * WORD_BITS + i], limit);
+      IrExpr *most = test(pick, OP_LE, element(&walk, w * WORD_BITS + i), limit);
       IrExpr *above = lower_value(lower, OP_NOT, ir_predicate(), "above", 1, most);
       lower_when(
           lower_emit(lower, OP_SET, 2, all, bits(pick, OP_OR, all, constant(pick, 1ll << (n - 1 - i)))),
@@ -278,25 +355,75 @@ static IrExpr *fit(const Pick *pick, IrExpr *enough)
   return lower_value(pick->lower, OP_AND, ir_predicate(), "fit", 2, enough, few);
 }
 
-/* Elements from a level on that fit. Where there are too many from the first one on, the next is that right above it: often many are
- * equal to it (what a mask hides), and too few are more. */
+/* The level of the least element from a number on, or of the largest below it. NaN is neither. */
+static IrExpr *level_beside(const Pick *pick, IrExpr *from, bool below)
+{
+  Lower *lower = pick->lower;
+  Walk walk = {pick, NULL};
+  IrType type = ir_scalar(NUMBER_F32);
+  IrExpr *none = lower_constant(lower, NUMBER_F32, below ? -INFINITY : INFINITY), *best = NULL;
+  for (unsigned i = 0; i < pick->n; i++) {
+    IrExpr *x = element(&walk, i), *less = test(pick, OP_LT, x, from);
+    IrExpr *one = either(pick, NUMBER_F32, less, below ? x : none, below ? none : x);
+    best = best ? lower_value(lower, below ? OP_MAX : OP_MIN, type, "best", 2, best, one) : one;
+  }
+  return combined(pick, below ? OP_MAX : OP_MIN, level_of(pick, best));
+}
+
+/* The ends move to elements: where many are equal, few levels are left. */
+static void narrow(const Pick *pick, IrExpr *from, IrExpr *enough)
+{
+  Lower *lower = pick->lower;
+  IrOp *branch = lower_emit(lower, OP_IF, 1, enough);
+  lower_scope_open(lower, branch, ir_region_add(branch), false);
+  lower_set(lower, pick->low, level_beside(pick, from, false));
+  lower_scope_close(lower);
+  lower_scope_open(lower, branch, ir_region_add(branch), false);
+  lower_set(lower, pick->high, level_beside(pick, from, true));
+  lower_scope_close(lower);
+}
+
+/* In the middle of what lies between the ends, of numbers (of infinite ones the level above the lower one), or of levels. */
+static IrExpr *between(const Pick *pick, IrExpr *of_levels)
+{
+  Lower *lower = pick->lower;
+  IrExpr *ends[] = {pick->low, pick->high}, *mean = lower_constant(lower, NUMBER_F32, 0);
+  for (unsigned i = 0; i < G_N_ELEMENTS(ends); i++)
+    mean = lower_value(lower, OP_FMA, ir_scalar(NUMBER_F32), "mean", 3, number_of(pick, ends[i]),
+                       lower_constant(lower, NUMBER_F32, 0.5), mean);
+  IrExpr *level =
+      number(pick, OP_MAX, level_of(pick, mean), number(pick, OP_ADD, pick->low, constant(pick, 1)));
+  level = number(pick, OP_MIN, level, pick->high);
+  return either(pick, NUMBER_S32, of_levels, middle(pick, pick->low, pick->high), level);
+}
+
+/* Elements from a level on that fit. The first levels are halves of what numbers span: what a mask hides is infinite, and the level
+ * above it tells it from the rest. Then ends move to elements, and levels are halved in turn, for numbers that grow by powers. */
 static void find_few(Pick *pick)
 {
   Lower *lower = pick->lower;
   IrExpr *words[MAX_WORDS];
   pick->level = variable(pick, "level", NUMBER_S32, pick->low);
-  IrExpr *bound = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_S32), "bound", 1, pick->low);
+  IrExpr *turn = variable(pick, "turn", NUMBER_S32, constant(pick, 0));
   open_loop(pick);
-  find_elements(pick, number_of(pick, pick->level), words);
+  IrExpr *from = number_of(pick, pick->level);
+  find_elements(pick, from, words);
   take(pick, words);
   IrExpr *enough = test(pick, OP_GE, pick->total, constant(pick, pick->keep));
   leave_if(pick, fit(pick, enough));
+  IrExpr *late = test(pick, OP_GE, turn, constant(pick, EARLY_TURNS));
+  IrOp *branch = lower_emit(lower, OP_IF, 1, late);
+  lower_scope_open(lower, branch, ir_region_add(branch), false);
+  narrow(pick, from, enough);
+  lower_scope_close(lower);
+  lower_scope_open(lower, branch, ir_region_add(branch), false);
   halve(pick, pick->level, enough);
+  lower_scope_close(lower);
   leave_if(pick, test(pick, OP_GE, pick->low, pick->high));
-  IrExpr *first = test(pick, OP_EQ, pick->level, bound),
-         *above = number(pick, OP_ADD, bound, constant(pick, 1));
-  IrExpr *next = middle(pick, pick->low, pick->high);
-  lower_set(lower, pick->level, either(pick, NUMBER_S32, first, above, next));
+  IrExpr *even = test(pick, OP_EQ, number(pick, OP_AND, turn, constant(pick, 1)), constant(pick, 0));
+  IrExpr *of_levels = lower_value(lower, OP_AND, ir_predicate(), "of_levels", 2, late, even);
+  lower_set(lower, pick->level, between(pick, of_levels));
+  lower_set(lower, turn, number(pick, OP_ADD, turn, constant(pick, 1)));
   lower_scope_close(lower);
 }
 

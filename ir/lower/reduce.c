@@ -110,8 +110,7 @@ static Tuple combine_all(Lower *lower, const Reduction *reduction, Tuple *x, uns
   return x[0];
 }
 
-/* The word from whose halves two neighbours were widened, and of which type; NULL: from none. */
-static IrExpr *halves_of(const IrExpr *low, const IrExpr *high, NumberType *type)
+IrExpr *lower_halves_of(const IrExpr *low, const IrExpr *high, NumberType *type)
 {
   const IrExpr *half[] = {low, high};
   const IrOp *unpack = NULL;
@@ -141,7 +140,7 @@ static void combine_words(Lower *lower, const Reduction *reduction, Tuple *x, un
   NumberType type = NUMBER_BF16;
   for (unsigned i = 0; i < *n; i++) {
     NumberType here = type;
-    IrExpr *word = i + 1 < *n ? halves_of(x[i].part[0], x[i + 1].part[0], &here) : NULL;
+    IrExpr *word = i + 1 < *n ? lower_halves_of(x[i].part[0], x[i + 1].part[0], &here) : NULL;
     if (!word || (n_words && here != type)) {
       x[left++] = x[i];
       continue;

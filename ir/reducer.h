@@ -4,12 +4,14 @@
  *   @name_lift(elements) -> state         the state of one element; then `reduce` takes elements, not states
  *   @name_stay(tiles[, count]) -> state   the same from rows that stay, by reductions of their own; count, an f32: how
  *                                         many elements are reduced
+ *   @name_behind(states) -> state         merges as `@name` does, where the last of a state's values is a place, and those of the
+ *                                         second side stand behind all of the first one's
  *
  * templates/reducers.ir has those that the generator uses. */
 #pragma once
 #include "ir/ir.h"
 
-typedef enum { REDUCER_IDENTITY, REDUCER_LIFT, REDUCER_STAY, REDUCER_PARTS } ReducerPart;
+typedef enum { REDUCER_IDENTITY, REDUCER_LIFT, REDUCER_STAY, REDUCER_BEHIND, REDUCER_PARTS } ReducerPart;
 
 #define REDUCER_MOST 8 /* values of a state */
 

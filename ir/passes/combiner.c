@@ -32,12 +32,13 @@ static bool apply_named(IrBuilder *builder, const IrOp *reduce, const IrType *sh
   return refuse(reduce, reduce, error);
 }
 
-bool combiner_apply(IrBuilder *builder, const IrOp *reduce, const IrType *shape, IrExpr **sum,
+bool combiner_apply(IrBuilder *builder, const IrOp *reduce, const IrType *shape, bool behind, IrExpr **sum,
                     IrExpr *const *part, GError **error)
 {
   const IrExpr *with = ir_attribute_value(reduce, ATTR_WITH);
   if (with->kind == EXPR_NAME) return apply_named(builder, reduce, shape, with->name, sum, part, error);
-  const IrFunction *combiner = ir_function_find(builder->module, with->name);
+  const IrFunction *in_order = behind ? ir_reducer_part(builder->module, with->name, REDUCER_BEHIND) : NULL,
+                   *combiner = in_order ? in_order : ir_function_find(builder->module, with->name);
   unsigned n = reduce->n_results;
   IrExpr *arguments[2 * COMBINER_MAX], *results[COMBINER_MAX];
   for (unsigned i = 0; i < n; i++) {

@@ -183,8 +183,22 @@ static bool copy(const Passes *passes, Piece *piece, IrBuilder *builder, const I
   return true;
 }
 
-/* The state and the piece become the state. */
-static bool merge(const Passes *passes, Piece *piece, IrBuilder *builder, const Running *running)
+/* Does a tile count the row's columns? What broadcasts it may be added to nothing. */
+static bool counts_columns(const IrExpr *x)
+{
+  const IrOp *def = x->kind == EXPR_VALUE && !x->value->variable ? x->value->def : NULL;
+  int64_t nothing;
+  if (!def) return false;
+  if (def->code == OP_IOTA) return ir_attribute_int(def, ATTR_DIM, -1) == (int64_t)x->value->type.rank - 1;
+  if (def->code != OP_ADD || def->operands[0]->kind != EXPR_VALUE) return false;
+  const IrOp *blank = def->operands[0]->value->def;
+  return blank && blank->code == OP_SPLAT && ir_expr_is_int(blank->operands[0], &nothing) && !nothing &&
+         counts_columns(def->operands[1]);
+}
+
+/* The state and the piece become the state. `forward`: pieces follow one another. */
+static bool merge(const Passes *passes, Piece *piece, IrBuilder *builder, const Running *running,
+                  bool forward)
 {
   Rows *rows = passes->rows;
   IrExpr *state[COMBINER_MAX], *part[COMBINER_MAX];
@@ -197,7 +211,8 @@ static bool merge(const Passes *passes, Piece *piece, IrBuilder *builder, const 
   }
   IrType shape = ir_expr_type(rows->kernel, part[0]);
   ir_op_remove(local);
-  if (!combiner_apply(builder, running->reduce, &shape, state, part, rows->error)) return false;
+  bool behind = forward && counts_columns(running->reduce->operands[running->reduce->n_operands - 1]);
+  if (!combiner_apply(builder, running->reduce, &shape, behind, state, part, rows->error)) return false;
   for (unsigned i = 0; i < running->reduce->n_operands; i++)
     ir_emit(builder, OP_SET, 2, running->state[i], state[i]);
   return true;
@@ -235,7 +250,8 @@ static bool write_pieces(const Phase *phase, IrBuilder *builder, IrExpr *first, 
       IrOp *op = passes->ops->pdata[j];
       const Running *running = running_of(phase, op);
       if (op->code == OP_LOAD || !g_hash_table_contains(phase->needed, op)) continue;
-      ok = running ? merge(passes, &pieces[i], builder, running) : copy(passes, &pieces[i], builder, op);
+      ok = running ? merge(passes, &pieces[i], builder, running, phase->phase % 2 == 0)
+                   : copy(passes, &pieces[i], builder, op);
     }
   for (int64_t i = 0; i < n; i++)
     g_hash_table_unref(pieces[i].map);

@@ -68,14 +68,14 @@ kernel extremes(X: tensor<f32>[R, C], P: tensor<s32>[R, 1], Q: tensor<s32>[R, 1]
 """
 
 
-def check_extremes(gpu, columns):
+def check_extremes(gpu, columns, hold):
     """Places of the largest and the smallest, the first of each, a NaN before all others."""
     rows = hard_rows(columns)
     buffers = {"X": ("f32", sum(rows, []))} | {name: ("s32", [0] * len(rows)) for name in "PQ"}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "extremes.ir"
-        path.write_text(EXTREMES)
-        kernel = Kernel(sys.argv[1], path, "extremes", gpu, ["@together"], folder, 1, "place_rows")
+        path.write_text(EXTREMES.replace("hold registers", f"hold {hold}"))
+        kernel = Kernel(sys.argv[1], path, "extremes", gpu, ["@together"] if hold == "registers" else ["for %at"], folder, 1, "place_rows")
         found = kernel.run(len(rows), kernel.shared, buffers, [len(rows), columns], {}, *"PQ")
     for r, row in enumerate(rows):
         for places, sign in zip(found, (-1, 1)):
@@ -89,6 +89,6 @@ CASES = (("h100", 512, 16, 32), ("a100", 128, 1, 32), ("h100", 1024, 128, 256), 
 for case in CASES:
     check(*case)
 print(f"{len(CASES)} kernels of picked places right")
-for gpu, columns in ("h100", 1025), ("a100", 33):
-    check_extremes(gpu, columns)
+for where in ("h100", 1025, "registers"), ("a100", 33, "registers"), ("a100", 1025, "passes chunk 256"):
+    check_extremes(*where)
 print("places of extremes right")

@@ -125,7 +125,11 @@ static ProgramValue add_max_pool(Pool *pool)
   ProgramValue x = read_element(pool, floats ? -INFINITY : type == NUMBER_U8 ? 0 : INT8_MIN), inside;
   ProgramValue none = {.kind = VALUE_ABSENT};
   const GraphTensor *indices = pool->node->n_outputs > 1 ? pool->node->outputs[1] : NULL;
-  if (!indices) return reduce(pool, REDUCTION_MAX, x, none);
+  if (!indices) {
+    if (type == NUMBER_F16 || type == NUMBER_BF16)
+      pool->compute = type; /* an extremum is one of the elements */
+    return reduce(pool, REDUCTION_MAX, x, none);
+  }
   ProgramValue place = place_of_element(pool, &inside);
   if (inside.kind != VALUE_ABSENT)
     place = program_add_map(pool->at, pool->node, ONNX_Where, NUMBER_S64, NUMBER_S64,

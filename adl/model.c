@@ -66,7 +66,7 @@ static const struct {
     {"online_chunk", 128, 8192, true},
     {"top_words", 2, 64, true},
     {"top_chunk top_joined top_whole", 1024, 16384, true},
-    {"top_share", 1, 16, false},
+    {"top_share top_blocks", 1, 16, false},
     {"online_elements", 1, 64, true},
     {"order_chunk", 128, 65536, true},
     {"order_elements", 1, 64, true},

@@ -72,11 +72,13 @@ static bool are_even(const Problem *problem, const Candidate *form)
   return symbolic_is_constant(top_of(problem->op)->columns, &columns) && columns > 0 && columns % chunk == 0;
 }
 
-static void finish(Chooser *chooser, Choice *choice, const Candidate *form)
+/* Without vectors a thread keeps elements apart: many blocks would leave it too few registers. */
+static void finish(Chooser *chooser, Choice *choice, const Candidate *form, bool vectors)
 {
   NumberType key = key_of(chooser->problem);
   Arena *arena = chooser->problem->arena;
   candidate_carry(form, choice, NULL, NULL);
+  if (!vectors && !choose_forced(chooser->problem, "blocks", NULL)) choice_set_int(choice, "blocks", 1);
   choice_set_name(choice, "key", number_name(key));
   choice_set_int(choice, "last", key == NUMBER_S64 ? INT64_MAX : INT32_MAX);
   choice_set_int(choice, "even", are_even(chooser->problem, form));
@@ -107,9 +109,9 @@ bool choose_top(Chooser *chooser)
               rows > 1 ? "a warp a row" : "a block a row",
               (int)(candidate_int(&form, "cols") * rows / threads));
   Choice *choice = choose_open(chooser, "row_top");
-  if (take_vectors(problem, choice)) finish(chooser, choice, &form);
+  if (take_vectors(problem, choice)) finish(chooser, choice, &form, true);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   choice = choose_open(chooser, "row_top");
-  finish(chooser, choice, &form);
+  finish(chooser, choice, &form, false);
   return true;
 }

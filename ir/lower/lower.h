@@ -442,8 +442,8 @@ void lower_scan(Lower *lower, IrOp *op);   /* scan.c */
 void lower_sort(Lower *lower, IrOp *op);   /* sort.c */
 /* The word from whose halves two neighbours were widened, and of which type; NULL: from none. */
 IrExpr *lower_halves_of(const IrExpr *low, const IrExpr *high, NumberType *type); /* reduce.c */
-void lower_pick(Lower *lower, IrOp *op);   /* pick.c */
-void lower_count(Lower *lower, IrOp *op);  /* count.c */
+void lower_pick(Lower *lower, IrOp *op);                                          /* pick.c */
+void lower_count(Lower *lower, IrOp *op);                                         /* count.c */
 void lower_spread_every(Lower *lower, IrOp *op);
 void lower_store_reduced(Lower *lower, IrOp *op);
 

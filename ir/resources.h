@@ -8,6 +8,10 @@ unsigned reserved_shared_bytes(const Gpu *gpu);
 /* Bytes to which tiles in shared memory are aligned: where every mechanism of the GPU that reads or writes them wants
  * them to start, swizzled ones at the repetition of the widest pattern at least. */
 unsigned shared_alignment(const Gpu *gpu, bool swizzled);
+/* Of the ring in which a producer tells the tiles that it has found: its slots, and the numbers of a tile of groups of rows (is there one, its
+ * group, first row, column of tiles, the group's end), which are aligned like tiles. */
+#define WALK_SLOTS   2
+#define WALK_NUMBERS 5
 /* Rows of a warpgroup's product: those of the layout group.d. */
 #define WARPGROUP_ROWS 64
 /* Warpgroups that share a tile of so many rows, each with some of them. */

@@ -85,10 +85,20 @@ static unsigned tail_bytes(const Problem *problem, const GemmCandidate *candidat
   return gemm_of(problem->op)->groups == GEMM_DEPTHS ? (candidate->bm + candidate->bn) * GEMM_TAIL : 0;
 }
 
+/* The ring in which the producer tells which tile of which group is next. */
+static unsigned walk_bytes(const Problem *problem)
+{
+  GemmGroups groups = gemm_of(problem->op)->groups;
+  bool told = groups == GEMM_ENDS || groups == GEMM_COUNTS;
+  return told && gpu_has(problem->gpu, "tma")
+             ? WALK_SLOTS * WALK_NUMBERS * shared_alignment(problem->gpu, false)
+             : 0;
+}
+
 unsigned gemm_room(const Problem *problem, const GemmCandidate *candidate)
 {
   return most_shared(problem->gpu, candidate) - reserved_shared_bytes(problem->gpu) -
-         tail_bytes(problem, candidate);
+         tail_bytes(problem, candidate) - walk_bytes(problem);
 }
 
 unsigned gemm_staging_bytes(const Problem *problem, const GemmCandidate *candidate)

@@ -13,8 +13,8 @@
 #include "ir/pass.h"
 #include "ir/passes/scheduler.h"
 #include "ir/passes/split_roles.h"
+#include "ir/resources.h"
 
-#define WALK_SLOTS    2 /* the producer tells a tile while the others have not all asked for the one before */
 #define COUNTER_WORDS 32 /* a line of 128 bytes: nothing else is in it */
 #define WALK_TILE     "tile"
 #define WALK_COUNTER  "walk_counter"
@@ -88,10 +88,23 @@ static const char *declare_walk(Split *split, IrBuilder *builder, const IrOp *ti
   return channel->symbol;
 }
 
+/* Does anybody ask for that coordinate of a tile? */
+static bool is_asked_for(const IrOp *tiles, unsigned i)
+{
+  return ir_region_count_uses(tiles->regions[0], tiles->regions[0]->arguments[i], NULL) > 0;
+}
+
+static unsigned numbers_of_tile(const IrOp *tiles)
+{
+  unsigned n = 1;
+  for (unsigned i = 0; i < tiles->regions[0]->n_arguments; i++)
+    n += is_asked_for(tiles, i);
+  return n;
+}
+
 void dynamic_declare(Split *split, IrBuilder *builder, const IrOp *tiles, bool engine)
 {
-  if (split->by_lanes && engine)
-    split->told = declare_walk(split, builder, tiles, 1 + tiles->regions[0]->n_arguments);
+  if (split->by_lanes && engine) split->told = declare_walk(split, builder, tiles, numbers_of_tile(tiles));
   if (!ir_attribute_int(tiles, ATTR_DYNAMIC, 0)) return;
   const char *against = refusal(split, tiles, engine);
   if (against) {
@@ -166,24 +179,29 @@ static IrExpr *told_place(const Role *role, unsigned i)
   return ir_index(module, slot, 1, role->walk);
 }
 
-void told_tell(const Role *role, IrBuilder *builder, IrExpr *const *coordinates, unsigned n)
+void told_tell(const Role *role, IrBuilder *builder, const IrOp *tiles, IrExpr *const *coordinates)
 {
+  const IrRegion *body = tiles->regions[0];
   IrExpr *is = ir_emit_value(builder, OP_LET, ir_scalar(NUMBER_S32), "is", 1,
                              ir_int(role->split->module, coordinates != NULL));
   ir_emit(builder, OP_PUT, 2, told_place(role, 0), is);
-  for (unsigned i = 0; i < n; i++)
-    ir_emit(builder, OP_PUT, 2, told_place(role, i + 1), coordinates ? coordinates[i] : is);
+  for (unsigned i = 0, n = 0; i < body->n_arguments; i++)
+    if (is_asked_for(tiles, i))
+      ir_emit(builder, OP_PUT, 2, told_place(role, ++n), coordinates ? coordinates[i] : is);
   ir_emit(builder, OP_ADVANCE, 1, role->walk);
 }
 
-IrBuilder told_open(const Role *role, IrBuilder *builder, IrExpr **coordinates, unsigned n)
+IrBuilder told_open(const Role *role, IrBuilder *builder, const IrOp *tiles, IrExpr **coordinates)
 {
   IrModule *module = role->split->module;
+  const IrRegion *body = tiles->regions[0];
   IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_LOOP, 0)));
   inner.mark = builder->mark;
   IrExpr *is = ir_emit_value(&inner, OP_GET, ir_scalar(NUMBER_S32), "is", 1, told_place(role, 0));
-  for (unsigned i = 0; i < n; i++)
-    coordinates[i] = ir_emit_value(&inner, OP_GET, ir_scalar(NUMBER_S32), "at", 1, told_place(role, i + 1));
+  for (unsigned i = 0, n = 0; i < body->n_arguments; i++)
+    coordinates[i] = is_asked_for(tiles, i) ? ir_emit_value(&inner, OP_GET, ir_scalar(NUMBER_S32), "at", 1,
+                                                            told_place(role, ++n))
+                                            : ir_int(module, 0);
   ir_emit(&inner, OP_ADVANCE, 1, role->walk);
   ir_emit(&inner, OP_BREAK_IF, 1, ir_binary(module, OPERATOR_LT, is, ir_int(module, 1)));
   return inner;

@@ -215,7 +215,7 @@ static void copy_scheduled_tiles(Role *role, IrBuilder *builder, const IrOp *til
   const IrRegion *body = tiles->regions[0];
   bool tells = role->split->told && role->kind == ROLE_PRODUCER;
   if (role->split->told && !tells) {
-    IrBuilder told = told_open(role, builder, coordinates, body->n_arguments);
+    IrBuilder told = told_open(role, builder, tiles, coordinates);
     copy_tile(role, &told, body, coordinates);
     return;
   }
@@ -225,13 +225,13 @@ static void copy_scheduled_tiles(Role *role, IrBuilder *builder, const IrOp *til
   IrBuilder inner = scheduler_open(builder, scheduler, arguments, coordinates, &index,
                                    dynamic_claims(role) ? &total : NULL);
   IrBuilder within = tells ? one_thread(role->split, &inner) : inner;
-  if (tells) told_tell(role, &within, coordinates, body->n_arguments);
+  if (tells) told_tell(role, &within, tiles, coordinates);
   IrExpr *claimed = dynamic_claim(role, &within, NULL);
   copy_tile(role, &within, body, coordinates);
   dynamic_close(role, tells ? &inner : &within, builder, index, claimed, total);
   if (!tells) return;
   within = one_thread(role->split, builder);
-  told_tell(role, &within, NULL, body->n_arguments);
+  told_tell(role, &within, tiles, NULL);
 }
 
 static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)

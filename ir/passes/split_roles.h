@@ -92,9 +92,9 @@ void dynamic_close(const Role *role, IrBuilder *inner, IrBuilder *behind, IrExpr
                    IrExpr *total);
 
 /* Of a scheduler that lanes ask: the producer tells a tile's coordinates, NULL: that there is no further one; */
-void told_tell(const Role *role, IrBuilder *builder, IrExpr *const *coordinates, unsigned n);
+void told_tell(const Role *role, IrBuilder *builder, const IrOp *tiles, IrExpr *const *coordinates);
 /* and the others go from one to the next. Gives the builder inside their loop. */
-IrBuilder told_open(const Role *role, IrBuilder *builder, IrExpr **coordinates, unsigned n);
+IrBuilder told_open(const Role *role, IrBuilder *builder, const IrOp *tiles, IrExpr **coordinates);
 
 /* ---- turns.c ---- */
 

@@ -78,6 +78,7 @@ bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **
 bool pass_defer_stores(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_hoist_loads(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_load_ahead(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_clip_copies(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_launches(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error);

@@ -2,9 +2,9 @@
  *
  *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
- *         pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_maxima  skip_rescales  combine_blocks
- *         combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
- *         widen_accesses  hoist_loads  overlap_launches
+ *         pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_maxima  skip_rescales
+ *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
+ *         widen_accesses  hoist_loads  load_ahead  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  lead_loads  pace_results
  *         spread_loads  measure_pressure
@@ -72,6 +72,8 @@ static const IrPass passes[] = {
      "lanes of a row exchange columns, so that each moves 16 bytes"},
     {"hoist_loads", IR_STAGED, IR_STAGED, true, pass_hoist_loads,
      "numbers that an epilogue reads are loaded before the first products"},
+    {"load_ahead", IR_STAGED, IR_STAGED, true, pass_load_ahead,
+     "what a loop loads for rows or columns of its tiles comes an iteration ahead"},
     {"overlap_launches", IR_STAGED, IR_STAGED, true, pass_overlap_launches,
      "what needs nothing of the kernel before comes before the wait for it"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},

@@ -95,6 +95,11 @@ static void test_split_roles(void **state)
   check_pass("split_roles");
 }
 
+static void test_load_ahead(void **state)
+{
+  check_pass("load_ahead");
+}
+
 static void test_overlap_launches(void **state)
 {
   check_pass("overlap_launches");
@@ -297,7 +302,7 @@ int main(void)
       cmocka_unit_test(test_remove_dead_code),     cmocka_unit_test(test_shorten_live_ranges),
       cmocka_unit_test(test_lead_loads),           cmocka_unit_test(test_pace_results),
       cmocka_unit_test(test_clip_copies),          cmocka_unit_test(test_spread_loads),
-      cmocka_unit_test(test_derive_barriers),
+      cmocka_unit_test(test_derive_barriers),      cmocka_unit_test(test_load_ahead),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,28 @@ static void widen_store(Widening *widening, IrOp *store)
   widening->widened++;
 }
 
+/* Rows that lie wherever their offsets say, in runs that allow 16 bytes a time. */
+static void widen_scatter(Widening *widening, IrOp *scatter)
+{
+  IrExpr *value = scatter->operands[2];
+  const IrExpr *where = ir_attribute_value(scatter, ATTR_WHERE);
+  const IrType *type = value->kind == EXPR_VALUE ? &value->value->type : NULL;
+  bool rows = !where || (where->kind == EXPR_VALUE && where->value->type.kind == TYPE_TILE &&
+                         ir_tile_extent(&where->value->type, 1) == 1);
+  if (!type || type->kind != TYPE_TILE || !type->layout || !rows ||
+      number_class(type->element) != NUMBER_FLOAT || !number_has_bytes(type->element, 2) ||
+      ir_attribute_int(scatter, ATTR_ALIGNED, 1) % WIDE)
+    return;
+  IrType wide = *type;
+  wide.layout = widened(widening->module->arena, type->layout);
+  if (!wide.layout) return;
+  IrBuilder builder = ir_builder_before(scatter);
+  builder.mark = scatter->mark;
+  scatter->operands[2] = convert(widening, &builder, value, &wide);
+  ir_attribute_set(scatter, ATTR_VECTOR, ir_int(widening->module, WIDE));
+  widening->widened++;
+}
+
 /* The loaded value keeps its name and layout; what is loaded is a new one in front of it. */
 static void widen_load(Widening *widening, IrOp *load)
 {
@@ -123,7 +145,7 @@ static void widen_load(Widening *widening, IrOp *load)
 
 static void collect(IrOp *op, void *data)
 {
-  if (op->code == OP_LOAD || op->code == OP_STORE) g_ptr_array_add(data, op);
+  if (op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_SCATTER) g_ptr_array_add(data, op);
 }
 
 static void count_operation(IrOp *op, void *data)
@@ -209,8 +231,12 @@ bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError 
   ir_region_visit(widening.kernel->body, count_operation, &operations);
   ir_region_visit(widening.kernel->body, note_accumulator, &accumulator);
   if (!fits(model, accesses, operations, accumulator)) return true;
-  for (unsigned i = 0; i < accesses->len; i++)
-    if (((IrOp *)accesses->pdata[i])->code == OP_STORE) widen_store(&widening, accesses->pdata[i]);
+  for (unsigned i = 0; i < accesses->len; i++) {
+    IrOp *op = accesses->pdata[i];
+    if (op->code == OP_STORE) widen_store(&widening, op);
+    if (op->code == OP_SCATTER && op->operands[0]->value->type.kind == TYPE_TENSOR)
+      widen_scatter(&widening, op);
+  }
   bool stores = widening.widened; /* wide loads alone took registers of kernels whose stores stay narrow */
   for (unsigned i = 0; i < accesses->len && operations > model->widen_operations; i++)
     if (ends_many_chains(model, accesses->pdata[i])) pace_chains(&widening, accesses->pdata[i]);

@@ -4,7 +4,7 @@
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
  *         pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_maxima  skip_rescales
  *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
- *         widen_accesses  hoist_loads  load_ahead  overlap_launches
+ *         skip_idle  widen_accesses  hoist_loads  load_ahead  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  lead_loads  pace_results
  *         spread_loads  measure_pressure
@@ -68,6 +68,8 @@ static const IrPass passes[] = {
      "loops of tiles whose operations have stages become such loops, too"},
     {"derive_barriers", IR_STAGED, IR_STAGED, false, pass_derive_barriers,
      "where threads, the engine and other blocks meet over shared memory"},
+    {"skip_idle", IR_STAGED, IR_STAGED, true, pass_skip_idle,
+     "instances whose rows nobody needs keep step alone"},
     {"widen_accesses", IR_STAGED, IR_STAGED, true, pass_widen_accesses,
      "lanes of a row exchange columns, so that each moves 16 bytes"},
     {"hoist_loads", IR_STAGED, IR_STAGED, true, pass_hoist_loads,

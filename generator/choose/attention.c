@@ -203,15 +203,17 @@ static bool is_grouped(const Problem *problem, Range range)
   return true;
 }
 
-/* Rows of a grouped tile that each head of the group has where copies bring them, a part for each head, whole rows of what swizzles; 0:
- * a role gathers them. */
+/* Rows of a grouped tile that each head of the group has in turn where copies bring them, a part for each head, whole rows of what swizzles; 0: a
+ * role gathers them. If they may, the heads share a warpgroup's rows: the others' are idle where a sequence is that short. */
 static int64_t rows_of_head(const Problem *problem, Range range, int64_t rows)
 {
   const FusedAttention *attention = attention_of(problem->op);
   int64_t group;
   bool known = is_grouped(problem, range) && symbolic_is_constant(attention->group, &group) &&
                gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32);
-  return known && rows % (group * SWIZZLE_ROWS) == 0 ? rows / group : 0;
+  if (!known) return 0;
+  int64_t step = group * SWIZZLE_ROWS, turn = ATTENTION_FEW_ROWS % step ? rows : ATTENTION_FEW_ROWS;
+  return rows % turn == 0 && turn % step == 0 ? turn / group : 0;
 }
 
 /* ---- what is tried ---- */
@@ -304,10 +306,10 @@ static void divide_keys(const Problem *problem, Choice *choice, bool claims)
 {
   const FusedAttention *attention = attention_of(problem->op);
   const AttentionSequences *sequences = &attention->sequences;
-  int64_t each = choice_int(choice, "each", 0), rows = choice_int(choice, "rows", 0);
+  int64_t group = choice_int(choice, "sides", 1), rows = choice_int(choice, "rows", 0);
   bool counted = !sequences->own && !sequences->packed_keys && !attention_lowest(attention);
-  if (!each || !claims || !counted || attention->stored != attention->type) return;
-  int64_t group = rows / each, few = LEFT_ROWS / group, keys = problem->gpu->model->attention_claimed_keys;
+  if (!choice_int(choice, "each", 0) || !claims || !counted || attention->stored != attention->type) return;
+  int64_t few = LEFT_ROWS / group, keys = problem->gpu->model->attention_claimed_keys;
   int64_t most = MIN(choose_maximum(problem, attention->keys) / keys, problem->gpu->model->attention_parts);
   double heads = (double)choose_maximum(problem, attention->batches) *
                  (double)choose_maximum(problem, attention->heads) / (double)group;
@@ -349,6 +351,8 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
     choice_set_int(choice, "ending", attention->sequences.ending);
     choice_set_int(choice, "grouped", is_grouped(problem, range));
     choice_set_int(choice, "each", rows_of_head(problem, range, candidate_int(tile, "rows")));
+    if (choice_int(choice, "each", 0))
+      choice_set_int(choice, "sides", choose_maximum(problem, attention->group));
     divide_keys(problem, choice, candidate_int(tile, "dynamic"));
   }
   if (!one) choice_set_int(choice, "window", attention_lowest(attention) != NULL);

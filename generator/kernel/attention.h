@@ -15,7 +15,7 @@ typedef struct {
 /* Are the heads that share keys and values rows of a tile? Then it has `group` of them for each row of a sequence. */
 bool attention_is_grouped(const KernelBuild *build);
 IrExpr *attention_group(KernelBuild *build);
-/* Rows of the tile that each head of the group has, which lie behind one another, head by head; 0: the heads of a row lie side by side. */
+/* Rows that each head of the group has in turn, head by head, and again where a tile has more; 0: the heads of a row lie side by side. */
 int64_t attention_rows_of_head(const KernelBuild *build);
 /* Of a tile of such rows that begins with row `first` of all: which row of the sequence and which head of the group each is. */
 IrExpr *attention_grouped_row(StepScope *scope, IrExpr *first);

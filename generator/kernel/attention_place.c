@@ -15,13 +15,19 @@ IrExpr *attention_grouped_row(StepScope *scope, IrExpr *first)
 {
   const AttentionPlace *place = scope->data;
   IrModule *module = scope->build->module;
-  int64_t each = attention_rows_of_head(scope->build);
+  int64_t each = attention_rows_of_head(scope->build),
+          turn = each * choice_int(scope->build->choice, "sides", 1);
   IrExpr *group = attention_group(scope->build);
   if (!each)
     return attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, attention_numbers(scope, 0, first),
                           group);
-  IrExpr *row = attention_emit(scope, OP_REM, NUMBER_S32, place->rows, 1,
-                               attention_counted(scope, 0, NUMBER_S32), ir_int(module, each));
+  IrExpr *number = attention_counted(scope, 0, NUMBER_S32);
+  IrExpr *row = attention_emit(scope, OP_REM, NUMBER_S32, place->rows, 1, number, ir_int(module, each));
+  if (turn < place->rows) {
+    IrExpr *turns = attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, ir_int(module, turn));
+    turns = attention_emit(scope, OP_MUL, NUMBER_S32, place->rows, 1, turns, ir_int(module, each));
+    row = attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, row, turns);
+  }
   return attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, row,
                         ir_binary(module, OPERATOR_DIV, first, group));
 }
@@ -29,15 +35,13 @@ IrExpr *attention_grouped_row(StepScope *scope, IrExpr *first)
 IrExpr *attention_grouped_head(StepScope *scope, IrExpr *first)
 {
   const AttentionPlace *place = scope->data;
-  IrModule *module = scope->build->module;
   int64_t each = attention_rows_of_head(scope->build);
-  IrExpr *number = attention_numbers(scope, 0, first);
-  if (!each)
-    return attention_emit(scope, OP_REM, NUMBER_S32, place->rows, 1, number, attention_group(scope->build));
-  /* Counted from the first of all, of which the tile is a multiple: what follows from the thread alone would be kept through all loops. */
-  IrExpr *of = attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, ir_int(module, each));
-  return attention_emit(scope, OP_SUB, NUMBER_S32, place->rows, 1, of,
-                        ir_binary(module, OPERATOR_DIV, first, ir_int(module, each)));
+  IrExpr *number = attention_numbers(
+      scope, 0, first); /* what follows from the thread alone would be kept through all loops */
+  if (each)
+    number =
+        attention_emit(scope, OP_DIV, NUMBER_S32, place->rows, 1, number, ir_int(scope->build->module, each));
+  return attention_emit(scope, OP_REM, NUMBER_S32, place->rows, 1, number, attention_group(scope->build));
 }
 
 IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, bool result)

@@ -165,6 +165,11 @@ static void test_skip_maxima(void **state)
   check_pass("skip_maxima");
 }
 
+static void test_skip_idle(void **state)
+{
+  check_pass("skip_idle");
+}
+
 static void test_skip_rescales(void **state)
 {
   check_pass("skip_rescales");
@@ -303,6 +308,7 @@ int main(void)
       cmocka_unit_test(test_lead_loads),           cmocka_unit_test(test_pace_results),
       cmocka_unit_test(test_clip_copies),          cmocka_unit_test(test_spread_loads),
       cmocka_unit_test(test_derive_barriers),      cmocka_unit_test(test_load_ahead),
+      cmocka_unit_test(test_skip_idle),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

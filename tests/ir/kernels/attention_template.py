@@ -33,7 +33,7 @@ def main(adlgen, ir_tool):
                 kernel = Kernel(adlgen, path, "attention", gpu, words, folder, 132, "budget_registers")
                 if full:
                     shapes = shapes + [(*s[:5], s[4] - s[3] if causal else None, s[6]) for s in FULL]
-                worst = max(run(kernel, kind, Shape(*s[:5], d, d), s[6], 1 / math.sqrt(d), s[5], heads_inside, (0, causal), [("attention_left", "f32", d + 4), ("attention_posts", "s32", 64)]) for s in shapes)
+                worst = max(run(kernel, kind, Shape(*s[:5], d, d), s[6], 1 / math.sqrt(d), s[5], heads_inside, (0, causal), [("attention_left", "f32", d + 4), ("attention_posts", "s32", 128)]) for s in shapes)
                 print(f"{gpu}, {kind}, {'causal' if causal else 'all keys'}{', dynamic' if dynamic else ''}: {len(shapes)} shapes, error {worst:.2e}, limit {LIMIT}")
 
 

@@ -122,7 +122,8 @@ static bool gather(const Meeting *meeting, IrBuilder *builder, IrExpr **sum)
     for (unsigned i = 0; i < reduce->n_results; i++)
       part[i] = ir_emit_value(builder, OP_GET, reduce->results[i]->type, "peer", 1,
                               share_of(meeting, i, ir_int(clusters->module, peer)));
-    if (peer && !combiner_apply(builder, reduce, &reduce->results[0]->type, false, sum, part, clusters->error))
+    if (peer &&
+        !combiner_apply(builder, reduce, &reduce->results[0]->type, false, sum, part, clusters->error))
       return false;
     for (unsigned i = 0; !peer && i < reduce->n_results; i++)
       sum[i] = part[i];

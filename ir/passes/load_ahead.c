@@ -80,10 +80,16 @@ static void check_place(const IrExpr *expr, void *data)
     place->known &= def->code == OP_LET && is_known(place->ahead, def);
 }
 
+/* Elements of 4 bits and powers of two are cast where they are loaded: no variable has them. */
+static bool may_wait(const IrType *tile)
+{
+  return tile->kind == TYPE_TILE && tile->layout && !number_is_packed(tile->element) &&
+         tile->element != NUMBER_E8M0;
+}
+
 static bool comes_ahead(const Ahead *ahead, const IrOp *op)
 {
-  if (op->code != OP_LOAD || op->results[0]->type.kind != TYPE_TILE || !op->results[0]->type.layout)
-    return false;
+  if (op->code != OP_LOAD || !may_wait(&op->results[0]->type)) return false;
   const IrType *tile = &op->results[0]->type;
   const IrValue *tensor = tensor_of(op->operands[0]);
   unsigned longer = 0;

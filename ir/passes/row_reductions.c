@@ -146,16 +146,24 @@ IrExpr *rows_identity(const Rows *rows, const IrOp *reduce, unsigned i)
   return NULL;
 }
 
+/* The tile's columns, counted. */
+static IrExpr *count_columns(const Rows *rows, IrBuilder *builder, const IrType *type, const char *name)
+{
+  IrType counts = *type;
+  for (unsigned d = 0; d + 1 < type->rank; d++)
+    counts.dims[d] = ir_int(rows->module, 1);
+  counts.element = NUMBER_S32;
+  IrExpr *column = ir_emit_value(builder, OP_IOTA, counts, name, 0);
+  ir_attribute_set(column->value->def, ATTR_DIM, ir_int(rows->module, type->rank - 1));
+  return column;
+}
+
 /* Which of the tile's columns lie in the row: of one for each `every` elements. */
 static IrExpr *inside(const Rows *rows, IrBuilder *builder, const IrType *type, int64_t every, IrExpr *first)
 {
   IrModule *module = rows->module;
-  IrType counts = *type;
-  for (unsigned d = 0; d + 1 < type->rank; d++)
-    counts.dims[d] = ir_int(module, 1);
-  counts.element = NUMBER_S32;
-  IrExpr *column = ir_emit_value(builder, OP_IOTA, counts, "column", 0);
-  ir_attribute_set(column->value->def, ATTR_DIM, ir_int(module, type->rank - 1));
+  IrExpr *column = count_columns(rows, builder, type, "column");
+  IrType counts = column->value->type;
   counts.element = NUMBER_BOOL;
   IrExpr *left = ir_binary(module, OPERATOR_SUB, rows_columns(rows, every), first);
   return ir_emit_value(builder, OP_LT, counts, "inside", 2, column, left);
@@ -166,12 +174,8 @@ static IrExpr *inside(const Rows *rows, IrBuilder *builder, const IrType *type, 
 static IrExpr *inside_lead(const Rows *rows, IrBuilder *builder, const IrType *type, IrExpr *first)
 {
   IrModule *module = rows->module;
-  IrType counts = *type;
-  for (unsigned d = 0; d + 1 < type->rank; d++)
-    counts.dims[d] = ir_int(module, 1);
-  counts.element = NUMBER_S32;
-  IrExpr *place = ir_emit_value(builder, OP_IOTA, counts, "place", 0);
-  ir_attribute_set(place->value->def, ATTR_DIM, ir_int(module, type->rank - 1));
+  IrExpr *place = count_columns(rows, builder, type, "place");
+  IrType counts = place->value->type;
   IrExpr *begin = first ? ir_binary(module, OPERATOR_ADD, first, rows->begin) : rows->begin;
   IrExpr *column = ir_emit_value(builder, OP_ADD, counts, "column", 2, place, begin);
   counts.element = NUMBER_BOOL;

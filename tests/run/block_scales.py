@@ -143,7 +143,7 @@ def check_special(adlgen, folder):
 MUTANTS = [
     ("the last partial block takes the scale before its own, of A", "%k / $a_depth", "min(%k / $a_depth, K / $a_depth - 1)", (1, 128), (False, True)),
     ("the last partial block takes the scale before its own, of B", "%k / $b_depth", "min(%k / $b_depth, K / $b_depth - 1)", (1, 128), (False, True)),
-    ("scales of the neighbouring row", ": %m * $bm, %k / $a_depth", ": %m * $bm + 1, %k / $a_depth", (1, 128), (True,)),
+    ("scales of a row near by, at whole pieces as a copy wants", ": %m * $bm, %k / $a_depth", ": %m * $bm + 4, %k / $a_depth", (1, 128), (True,)),
     ("scales of the neighbouring row, loaded", ": %m * $bm) + %i", ": %m * $bm + 1) + %i", (1, 128), (False,)),
     ("scale of the neighbouring columns", "%n * $bn / $b_width]", "%n * $bn / $b_width + 1]", (128,), (False, True)),
     ("scale of the neighbouring column", "/ $b_depth, %n * $bn]", "/ $b_depth, %n * $bn + 1]", (1,), (True,)),

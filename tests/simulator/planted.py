@@ -76,7 +76,7 @@ FAULTS = [
     ("sm80", "a slot is filled while others read it", r"bar\.sync +0;", 1, "", "race"),
     ("sm80", "a part of the tile is not copied", r"cp\.async\.cg\.\S+[^;]*;", 3, "", "undefined"),
     ("rows", "sums are read before all warps have left them", r"bar\.sync +0;", -1, "", "race"),
-    ("rows", "a result is not stored", r"@?!?%?p?\d* +st\.global\.f32[^;]*;", 0, "", "undefined"),
+    ("rows", "results are not stored", r"@?!?%?p?\d* +st\.global\.v4\.\S+[^;]*;", 0, "", "undefined"),
 ]
 
 

@@ -16,12 +16,12 @@ static void note_await(IrOp *op, void *data)
   *(bool *)data |= op->code == OP_AWAIT_POSTS;
 }
 
-/* Blocks that walk find what they wait for in walks of others, which then have to run, too; steps are those of all blocks. Of tiles that are
- * claimed those of lower index are claimed already, by blocks that run. */
+/* Blocks that walk find what they wait for in walks of others, which then have to run, too; steps are those of all blocks. Where tiles are
+ * claimed each block has its first one by its number, so that a block which never started would have it for ever. */
 static void keep_together(const Split *split, const IrOp *tiles)
 {
   bool waits = split->steps;
-  if (split_walks(split, tiles) && !split->walk) ir_region_visit(tiles->regions[0], note_await, &waits);
+  if (split_walks(split, tiles)) ir_region_visit(tiles->regions[0], note_await, &waits);
   if (waits) ir_launch_set(split->kernel, ATTR_TOGETHER, ir_int(split->module, 1));
 }
 

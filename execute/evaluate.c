@@ -51,6 +51,28 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
   return tensor;
 }
 
+/* Integers that are written as expressions of symbols, which have values now. */
+static bool write_values(const GraphTensor *constant, Tensor *tensor, GError **error)
+{
+  for (size_t i = 0; i < constant->n_elements; i++) {
+    int64_t value;
+    g_autofree char *text = symbolic_text(constant->values[i]);
+    if (!symbolic_is_constant(constant->values[i], &value)) {
+      error_set(error, ERROR_INPUT, &constant->mark, "unbound-symbol",
+                "give every symbol a value, such as --dim M=4096", "element %zu of `%s` is %s, not a number",
+                i, constant->name, text);
+      return false;
+    }
+    if (constant->type == NUMBER_S32 && value != (int32_t)value) {
+      error_set(error, ERROR_INPUT, &constant->mark, "out-of-range", "give it the type s64",
+                "element %zu of `%s` is %s, which s32 does not hold", i, constant->name, text);
+      return false;
+    }
+    number_set_bits(constant->type, (uint64_t)value, tensor->data, i);
+  }
+  return true;
+}
+
 Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error)
 {
   const GraphTensor *constant = graph->constants[index];
@@ -66,9 +88,12 @@ Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error)
     if (!loaded || !tensor_check(loaded, constant->type, constant->rank, shape, error)) return NULL;
     return g_steal_pointer(&loaded);
   }
-  Tensor *tensor = tensor_new(constant->name, constant->type, constant->rank, shape, error);
-  if (tensor && tensor->bytes) memcpy(tensor->data, constant->data, tensor->bytes);
-  return tensor;
+  g_autoptr(Tensor) tensor = tensor_new(constant->name, constant->type, constant->rank, shape, error);
+  if (!tensor) return NULL;
+  if (constant->values && !constant->data)
+    return write_values(constant, tensor, error) ? g_steal_pointer(&tensor) : NULL;
+  if (tensor->bytes) memcpy(tensor->data, constant->data, tensor->bytes);
+  return g_steal_pointer(&tensor);
 }
 
 static Tensor *constant_called(const Graph *graph, const char *name, GError **error)

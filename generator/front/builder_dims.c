@@ -246,6 +246,19 @@ static void settle_shapes(GraphBuilder *b, GPtrArray *list)
   }
 }
 
+/* Where all symbols are bound they are numbers like others. What the type does not hold stays as it is written. */
+static void write_bound(GraphBuilder *b, GraphTensor *constant)
+{
+  guint8 *data = arena_alloc(b->graph->arena, number_bytes_of(constant->type, constant->n_elements) + 1);
+  for (size_t i = 0; i < constant->n_elements; i++) {
+    int64_t value;
+    if (!symbolic_is_constant(constant->values[i], &value)) return;
+    if (constant->type == NUMBER_S32 && value != (int32_t)value) return;
+    number_set_bits(constant->type, (uint64_t)value, data, i);
+  }
+  constant->data = data;
+}
+
 /* Constants that are written as expressions of symbols. */
 static void settle_values(GraphBuilder *b, GraphTensor *constant)
 {
@@ -255,6 +268,7 @@ static void settle_values(GraphBuilder *b, GraphTensor *constant)
   for (size_t i = 0; i < constant->n_elements; i++)
     values[i] = settle_extent(b, constant->values[i]);
   constant->values = values;
+  write_bound(b, constant);
 }
 
 void builder_settle_dims(GraphBuilder *b)

@@ -136,3 +136,18 @@ warp_instructions [['grid', 'kernel', 'launch', 'warp_instructions'], ['grid', '
 $ adlgen run net.json --on reference --dim M=200 --profile
 error: --profile is for --on sim and --on gpu
 [exit 2]
+
+# A constant that is written as expressions of symbols.
+$ echo '{"name": "net", "inputs": {"x": {"type": "f32", "shape": ["R", "C"]}}, "constants": {"s": {"type": "s64", "shape": [2], "data": ["C", "R"]}, "e": {"type": "s32", "shape": [1], "data": ["R*C-1"]}}, "nodes": [{"op": "Reshape", "inputs": ["x", "s"], "outputs": ["t"]}, {"op": "Abs", "inputs": ["t"], "outputs": ["y"]}, {"op": "Cast", "inputs": ["e"], "outputs": ["z"], "attributes": {"to": "s64"}}], "outputs": ["y", "z"]}' >symbols.json; adlgen run symbols.json --on reference --dim R=3 --dim C=4 | tail -n 1; adlgen run symbols.json --gpu h100 --on sim --check --dim R=3 --dim C=4 | tail -n 2
+y       f32   0.00e+00  0.00e+00  5e-06  ok
+z       s64   0.00e+00  0.00e+00  exact  ok
+
+$ sed 's/R\*C-1/R*C*C/' symbols.json >wide.json; adlgen run wide.json --on reference --dim R=3 --dim C=65536
+wide.json:1:142: error: element 0 of `e` is 12884901888, which s32 does not hold
+  {"name": "net", "inputs": {"x": {"type": "f32", "shape": ["R", "C"]}}, "constants": {"s": {"type": "s64", "shape": [2], "data": ["C", "R"]}, "e": {"ty...
+                                                                                                                                               ^
+hint: give it the type s64
+[exit 1]
+
+$ echo '{"name": "net", "inputs": {"x": {"type": "s64", "shape": ["D", 2]}}, "constants": {"e": {"type": "s64", "shape": [2], "data": ["D-8", "D*D"]}}, "nodes": [{"op": "Add", "inputs": ["x", "e"], "outputs": ["y"]}], "outputs": ["y"]}' >list.json; adlgen run list.json --gpu h100 --on sim --check --fixed --dim D=12 | tail -n 1
+y       s64   0.00e+00  0.00e+00  exact  ok

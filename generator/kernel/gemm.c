@@ -57,20 +57,6 @@ static void begin_at_time(StepScope *scope, IrExpr *access, const GraphTensor *t
   access->items[1] = at;
 }
 
-/* The program may put an output into the memory of an input that lies as it does (docs/runtime.md). */
-static bool may_share_memory(const FusedOperator *op, const GraphTensor *input)
-{
-  for (unsigned i = 0; i < op->n_outputs; i++) {
-    const GraphTensor *output = op->outputs[i].tensor;
-    if (op->outputs[i].reduced) continue; /* parts in the workspace, of another shape than what is stored */
-    bool same = input->type == output->type && graph_same_shape(input, output);
-    for (unsigned d = 0; same && d < input->rank; d++)
-      same = symbolic_equals(input->shape[d], 1) || symbolic_same(input->strides[d], output->strides[d]);
-    if (same) return true;
-  }
-  return false;
-}
-
 /* A thread reads only what it writes of an input that may be an output: one row or column is no broadcast
  * then, but a tile of which all else lies outside of the tensor. */
 static IrExpr *load_input(StepScope *scope, unsigned input)
@@ -78,7 +64,7 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   const Place *place = scope->data;
   int64_t extent[2];
   IrExpr *access = corner(scope, scope->tensors[input], extent);
-  if (may_share_memory(scope->build->op, scope->build->op->inputs[input].tensor)) {
+  if (kernel_may_share_memory(scope->build->op, scope->build->op->inputs[input].tensor)) {
     for (unsigned d = place->rank - 2; d < place->rank; d++)
       access->items[d + 1] = place->at[d];
     extent[0] = place->bm;

@@ -189,6 +189,11 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
 /* The value as the tensor of output i holds it; immediates take the type of scope_output_type first. */
 IrExpr *scope_stored(StepScope *scope, unsigned i, IrExpr *value);
 NumberType scope_output_type(const StepScope *scope, unsigned i);
+/* The program may put an output into the memory of an input that lies as it does (docs/runtime.md). */
+bool kernel_may_share_memory(const FusedOperator *op, const GraphTensor *input);
+/* Rows of a tile of so many that are loaded of an input whose rows repeat: one, but all where there is one row in all, which an
+ * output may be: threads of the others, which store nothing, read nothing then. */
+int64_t scope_rows_loaded(const StepScope *scope, unsigned input, int64_t rows);
 /* Loads a tile of two extents of an input at `access`. */
 IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent);
 

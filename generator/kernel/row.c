@@ -26,6 +26,7 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
 {
   int64_t extent[2];
   IrExpr *access = corner(scope, scope->tensors[input], extent);
+  if (extent[0] == 1) extent[0] = scope_rows_loaded(scope, input, ((const Place *)scope->data)->rows);
   return scope_load_tile(scope, input, access, extent);
 }
 

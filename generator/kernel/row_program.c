@@ -30,6 +30,7 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   const Elementwise *points = row_of(scope->build->op)->points;
   if (points && points->places[input].n) return row_load_indexed(scope, input);
   IrExpr *access = corner(scope, scope->tensors[input], scope->build->op->inputs[input].every, extent);
+  if (extent[0] == 1) extent[0] = scope_rows_loaded(scope, input, ((const RowTile *)scope->data)->rows);
   return scope_load_tile(scope, input, access, extent);
 }
 

@@ -347,6 +347,27 @@ void scope_close(StepScope *scope, IrExpr *result)
       ir_dim_new(function, kernel->dims[i].name, kernel->dims[i].type);
 }
 
+bool kernel_may_share_memory(const FusedOperator *op, const GraphTensor *input)
+{
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    const GraphTensor *output = op->outputs[i].tensor;
+    if (op->outputs[i].reduced) continue; /* parts in the workspace, of another shape than what is stored */
+    bool same = input->type == output->type && graph_same_shape(input, output);
+    for (unsigned d = 0; same && d < input->rank; d++)
+      same = symbolic_equals(input->shape[d], 1) || symbolic_same(input->strides[d], output->strides[d]);
+    if (same) return true;
+  }
+  return false;
+}
+
+int64_t scope_rows_loaded(const StepScope *scope, unsigned input, int64_t rows)
+{
+  const FusedOperator *op = scope->build->op;
+  for (unsigned d = 0; d + 1 < op->rank; d++)
+    if (!symbolic_equals(op->dims[d], 1)) return 1;
+  return kernel_may_share_memory(op, op->inputs[input].tensor) ? rows : 1;
+}
+
 IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent)
 {
   const IrValue *tensor = scope->tensors[input];

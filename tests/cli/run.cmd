@@ -151,3 +151,10 @@ hint: give it the type s64
 
 $ echo '{"name": "net", "inputs": {"x": {"type": "s64", "shape": ["D", 2]}}, "constants": {"e": {"type": "s64", "shape": [2], "data": ["D-8", "D*D"]}}, "nodes": [{"op": "Add", "inputs": ["x", "e"], "outputs": ["y"]}], "outputs": ["y"]}' >list.json; adlgen run list.json --gpu h100 --on sim --check --fixed --dim D=12 | tail -n 1
 y       s64   0.00e+00  0.00e+00  exact  ok
+
+# One row of a tile of several in place: only the warp that stores it reads it.
+$ echo '{"name": "net", "inputs": {"x": {"type": "f32", "shape": [1, 40], "align": 16}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >one.json; adlgen run one.json --gpu h100 --on sim --check --in-place y=x | tail -n 1
+y       f32   4.56e-08  6.56e-09  5e-06  ok
+
+$ echo '{"name": "net", "inputs": {"x": {"type": "f32", "shape": [1, 40], "align": 16}}, "constants": {"a": {"type": "s64", "shape": [], "data": 1}}, "nodes": [{"op": "CumSum", "inputs": ["x", "a"], "outputs": ["y"]}], "outputs": ["y"]}' >scan.json; adlgen run scan.json --gpu h100 --on sim --check --in-place y=x | tail -n 1
+y       f32   5.26e-08  4.16e-07  5e-06  ok

@@ -20,13 +20,37 @@ static int64_t part_columns(const IrExpr *part, int64_t columns)
   return known && columns % (to - from) == 0 && from % (to - from) == 0 ? to - from : 0;
 }
 
+static bool adds(const IrOp *op, const IrValue *sum)
+{
+  bool added = false;
+  for (unsigned i = 0; op->code == OP_ADD && i < op->n_operands; i++)
+    added |= op->operands[i]->kind == EXPR_VALUE && op->operands[i]->value == sum;
+  return added;
+}
+
+/* Where the sum of one step of a product is added to those before: the variable that keeps them. `sum` itself if it is one of all steps. */
+static const IrValue *kept_sum(const GPtrArray *ops, const IrValue *sum)
+{
+  const IrValue *both = NULL;
+  for (unsigned i = 0; i < ops->len; i++) {
+    const IrOp *op = ops->pdata[i];
+    if (!both && adds(op, sum)) both = op->results[0];
+    if (both && op->code == OP_SET && op->operands[0]->kind == EXPR_VALUE &&
+        op->operands[1]->kind == EXPR_VALUE && op->operands[1]->value == both)
+      return op->operands[0]->value;
+  }
+  return sum;
+}
+
 unsigned product_part(const GPtrArray *ops, const IrValue *sum)
 {
+  const IrValue *kept = kept_sum(ops, sum);
   int64_t columns = ir_tile_extent(&sum->type, 1), part = columns;
   for (unsigned i = 0; i < ops->len; i++) {
     const IrOp *op = ops->pdata[i];
     for (unsigned j = 0; j < op->n_operands; j++) {
-      if (ir_cut_tile(op->operands[j]) != sum) continue;
+      const IrValue *cut = ir_cut_tile(op->operands[j]);
+      if (!cut || (cut != sum && cut != kept)) continue;
       int64_t own = part_columns(op->operands[j], columns);
       if (!own || (part != columns && part != own)) return 0;
       part = own;

@@ -4,8 +4,8 @@
 
 /* The tile that an operand takes a part of, or NULL. */
 const IrValue *ir_cut_tile(const IrExpr *operand);
-/* Columns of the parts that `ops` (IrOp*) read of a product's sum: all of them where none reads a part, 0 where parts are of unlike
- * widths, or begin within one another. */
+/* Columns of the parts that `ops` (IrOp*) read of a product's sum, or of the variable to which each step's is added: all of them where none
+ * reads a part, 0 where parts are of unlike widths, or begin within one another. */
 unsigned product_part(const GPtrArray *ops, const IrValue *sum);
 
 typedef struct WarpSplit {

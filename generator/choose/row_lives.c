@@ -149,6 +149,16 @@ bool row_has_moments(const FusedOperator *op)
   return false;
 }
 
+bool row_may_keep_more(const FusedOperator *op)
+{
+  const FusedRow *row = row_of(op);
+  bool places = false;
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    places |= row->reductions[i].reduction == REDUCTION_ARG_MAX ||
+              row->reductions[i].reduction == REDUCTION_ARG_MIN;
+  return places || row->n_reductions > 1 || op->n_outputs > 1;
+}
+
 unsigned row_count_operands(const FusedOperator *op)
 {
   unsigned operands = 0;

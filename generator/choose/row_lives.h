@@ -10,6 +10,9 @@ unsigned row_count_kept(const FusedOperator *op);
 /* How many inputs' elements stay so, as they were loaded. */
 unsigned row_count_loaded(const FusedOperator *op);
 
+/* Are there places of extrema, more reductions than one or several results? What registers are known to be taken is fitted to fewer: only
+ * the passes know what kernels of these have alive at once. */
+bool row_may_keep_more(const FusedOperator *op);
 bool row_has_moments(const FusedOperator *op);
 /* Operands that lie along the columns, such as a norm's scale. */
 unsigned row_count_operands(const FusedOperator *op);

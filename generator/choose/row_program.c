@@ -272,16 +272,26 @@ static bool is_measured(const Problem *problem)
   return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;
 }
 
-/* What the passes say of a kernel that computes much, or keeps long rows whose length is open: whether its threads have the registers. */
-static bool is_legal(const Problem *problem, Choice *choice)
+/* May a kernel of long rows of one length, which stay, have more alive than is counted? */
+static bool is_uncertain(const Problem *problem, const Choice *choice, RowForm form)
+{
+  int64_t known;
+  bool one = symbolic_is_constant(row_of(problem->op)->columns, &known);
+  return form != ROW_PASSES && one && known > problem->gpu->model->short_row &&
+         (row_may_keep_more(problem->op) || choice_int(choice, "cols", known) != known);
+}
+
+/* What the passes say of a kernel that computes much, keeps long rows whose length is open, or may have more alive than is counted:
+ * whether its threads have the registers. */
+static bool is_legal(const Problem *problem, Choice *choice, RowForm form)
 {
   DryRuns *runs = problem->dry ? problem->dry : problem->judged;
   bool open = choice->guard && choice_int(choice, "cols", 0) > problem->gpu->model->short_row &&
               !symbolic_is_constant(row_of(problem->op)->columns, NULL);
   bool many = (unsigned)choice_int(choice, "blocks", 1) > problem->gpu->model->row_blocks &&
               !is_measured(problem); /* more than are known to fit */
-  if (!runs || (!row_program_is_heavy(problem->op) && !open && !many) || choose_is_forced(problem))
-    return true;
+  bool asks = row_program_is_heavy(problem->op) || open || many || is_uncertain(problem, choice, form);
+  if (!runs || !asks || choose_is_forced(problem)) return true;
   if (!problem->dry && choice->guard) return true; /* fusion asks for a kernel of all rows */
   choice->exact = true;
   const DrySummary *summary = dry_run(runs, choice);
@@ -301,9 +311,21 @@ static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
   const char *words = candidate_words(&named, chooser->problem->arena);
   choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, words);
   choice->stages = 1;
-  bool legal = is_legal(chooser->problem, choice);
+  bool legal = is_legal(chooser->problem, choice, form);
   chooser->n += legal;
   return legal;
+}
+
+/* The same, of rows of one length with as few blocks an SM as leave threads the registers: others have more kernels. */
+static void finish_fewer(Chooser *chooser, Choice *choice, RowForm form, RowTile *fit)
+{
+  const Gpu *gpu = chooser->problem->gpu;
+  bool one = symbolic_is_constant(row_of(chooser->problem->op)->columns, NULL),
+       done = finish(chooser, choice, form, fit);
+  while (one && !done && fit->blocks > 1) {
+    unsigned had = entry_registers(gpu, fit->threads, fit->blocks--);
+    done = entry_registers(gpu, fit->threads, fit->blocks) > had && finish(chooser, choice, form, fit);
+  }
 }
 
 static bool is_complete(const Chooser *chooser)
@@ -600,7 +622,7 @@ static void add_registers(Chooser *chooser, int64_t most, RowReach reach)
   RowTile more = fit;
   more.blocks = wanted_blocks(problem, &fit);
   if (more.blocks > fit.blocks && finish(chooser, choice, form, &more)) return;
-  finish(chooser, choice, form, &fit);
+  finish_fewer(chooser, choice, form, &fit);
 }
 
 /* A variant for rows of one length. */
@@ -620,7 +642,7 @@ static void add_measured(Chooser *chooser, RowReach reach)
   if (!fit_best(problem, known, vector, reach, peers, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
-  finish(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
+  finish_fewer(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
 }
 
 /* `form`: a cluster's blocks keep their parts in registers, or in shared memory. */
@@ -645,7 +667,7 @@ static void add_cluster(Chooser *chooser, RowForm form, RowReach reach)
     return; /* threads would fill parts that are no whole tiles */
   choice->tile_text = arena_printf(problem->arena, "%s%u", form_names[form], fit.split_k);
   fit.slots = form == ROW_SHARED;
-  finish(chooser, choice, form, &fit);
+  finish_fewer(chooser, choice, form, &fit);
 }
 
 /* Rows of any length, a chunk at a time in each phase. `run`: so many that lie across memory at once; 0: they lie along it.

@@ -167,7 +167,8 @@ static void combine_words(Lower *lower, const Reduction *reduction, Tuple *x, un
 /* A place that a condition chooses instead of a constant, or the other way round: base + `step`, and where a block of a cluster has
  * a part of the row, + `begin`. */
 typedef struct {
-  IrExpr *condition, *base, *begin;
+  IrExpr *within, *condition, *base,
+      *begin; /* within: NULL, or what else has to hold, where a row's end is masked */
   int64_t step, otherwise;
   bool first; /* of the two */
 } ChosenPlace;
@@ -184,7 +185,13 @@ static const IrOp *definition(const IrExpr *x, IrOpcode code)
 static bool is_chosen_place(const IrExpr *x, ChosenPlace *chosen)
 {
   const IrOp *select = definition(x, OP_SELECT);
+  int64_t outside;
   if (!select) return false;
+  const IrOp *inner = definition(select->operands[1], OP_SELECT);
+  if (inner && lower_is_int(select->operands[2], &outside) && outside == INT32_MAX) {
+    chosen->within = select->operands[0];
+    select = inner;
+  }
   chosen->first = !lower_is_int(select->operands[1], &chosen->otherwise);
   if (!chosen->first == lower_is_int(select->operands[2], &chosen->otherwise)) return false;
   chosen->condition = select->operands[0];
@@ -242,6 +249,7 @@ static void combine_places(Lower *lower, const Reduction *reduction, Tuple *x, u
   for (unsigned i = *n; i-- > 0;) {
     IrExpr *when = chosen[i].condition;
     if (!chosen[i].first) when = lower_value(lower, OP_NOT, ir_predicate(), "not", 1, when);
+    if (chosen[i].within) when = lower_and(lower, chosen[i].within, when);
     lower_when(lower_emit(lower, OP_SET, 2, step, lower_int(lower, chosen[i].step)), when);
   }
   IrExpr *none = lower_value(lower, OP_EQ, ir_predicate(), "none", 2, step, lower_int(lower, INT32_MAX));

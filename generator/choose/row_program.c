@@ -281,8 +281,7 @@ static bool is_uncertain(const Problem *problem, const Choice *choice, RowForm f
          (row_may_keep_more(problem->op) || choice_int(choice, "cols", known) != known);
 }
 
-/* What the passes say of a kernel that computes much, keeps long rows whose length is open, or may have more alive than is counted:
- * whether its threads have the registers. */
+/* Do threads have the registers, as the passes say of kernels that compute much, keep long rows or may have more alive than is counted? */
 static bool is_legal(const Problem *problem, Choice *choice, RowForm form)
 {
   DryRuns *runs = problem->dry ? problem->dry : problem->judged;
@@ -303,6 +302,7 @@ static bool is_legal(const Problem *problem, Choice *choice, RowForm form)
 static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile *fit)
 {
   if (choice->guard && is_taken(chooser, choice)) return true;
+  const unsigned had = choice->n_parameters;
   candidate_carry(&fit->of, choice, is_carried, NULL);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
@@ -313,6 +313,7 @@ static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
   choice->stages = 1;
   bool legal = is_legal(chooser->problem, choice, form);
   chooser->n += legal;
+  if (!legal) choice->n_parameters = had; /* another fit has its own */
   return legal;
 }
 

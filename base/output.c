@@ -4,11 +4,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utime.h>
 
 struct Output {
   char *folder; /* the user's */
   char *aside;  /* new files are under aside/new, replaced ones under aside/old until all is in place */
   GPtrArray *names;
+  GPtrArray *same;       /* files of the user's folder that need no new ones */
+  GHashTable *known;     /* names, and the folders below aside that there are */
   GPtrArray *made_order; /* folders made by commit, to be removed again if it fails */
 };
 
@@ -64,6 +67,8 @@ Output *output_new(const char *folder, GError **error)
   output->folder = g_steal_pointer(&path);
   output->aside = g_steal_pointer(&aside);
   output->names = g_ptr_array_new_with_free_func(g_free);
+  output->same = g_ptr_array_new_with_free_func(g_free);
+  output->known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   output->made_order = g_ptr_array_new_with_free_func(g_free);
   return output;
 }
@@ -75,16 +80,27 @@ void output_free(Output *output)
   g_free(output->folder);
   g_free(output->aside);
   g_ptr_array_unref(output->names);
+  g_ptr_array_unref(output->same);
+  g_hash_table_unref(output->known);
   g_ptr_array_unref(output->made_order);
   g_free(output);
 }
 
+/* A folder of ours; hundreds of files lie in one, which is asked for once. */
+static bool make_aside(Output *output, const char *path)
+{
+  if (g_hash_table_contains(output->known, path)) return true;
+  if (g_mkdir_with_parents(path, 0755) != 0) return false;
+  return g_hash_table_add(output->known, g_strdup(path));
+}
+
 char *output_path(Output *output, const char *name, GError **error)
 {
-  g_assert(!g_ptr_array_find_with_equal_func(output->names, name, g_str_equal, NULL));
+  bool is_new = g_hash_table_add(output->known, g_strdup(name));
+  g_assert(is_new);
   g_autofree char *path = g_build_filename(output->aside, "new", name, NULL);
   g_autofree char *parent = g_path_get_dirname(path);
-  if (g_mkdir_with_parents(parent, 0755) != 0) {
+  if (!make_aside(output, parent)) {
     unwritable(error, name, errno);
     return NULL;
   }
@@ -92,12 +108,31 @@ char *output_path(Output *output, const char *name, GError **error)
   return g_steal_pointer(&path);
 }
 
+/* A compile from the cache writes what lies there: most of its time went into making the files and removing the old ones. */
+static bool lies_there(const Output *output, const char *name, const void *data, size_t size)
+{
+  g_autofree char *path = g_build_filename(output->folder, name, NULL);
+  GStatBuf status;
+  if (g_lstat(path, &status) != 0 || !S_ISREG(status.st_mode) || (size_t)status.st_size != size) return false;
+  g_autofree char *text = NULL;
+  gsize length = 0;
+  return g_file_get_contents(path, &text, &length, NULL) && length == size && memcmp(text, data, size) == 0;
+}
+
 bool output_write(Output *output, const char *name, const void *data, size_t size, GError **error)
 {
+  if (lies_there(output, name, data, size)) {
+    bool is_new = g_hash_table_add(output->known, g_strdup(name));
+    g_assert(is_new);
+    g_ptr_array_add(output->same, g_build_filename(output->folder, name, NULL));
+    return true;
+  }
   g_autofree char *path = output_path(output, name, error);
   if (!path) return false;
   g_autoptr(GError) system = NULL;
-  if (g_file_set_contents(path, data, (gssize)size, &system)) return true;
+  /* nobody sees the folder before all is written: the file needs no other name meanwhile */
+  if (g_file_set_contents_full(path, data, (gssize)size, G_FILE_SET_CONTENTS_NONE, 0666, &system))
+    return true;
   error_set(error, ERROR_INPUT, NULL, "unwritable", NULL, "cannot write %s: %s", name, system->message);
   return false;
 }
@@ -130,12 +165,13 @@ static bool move_one(Output *output, const char *name, GError **error)
   g_autofree char *old = g_build_filename(output->aside, "old", name, NULL);
   g_autofree char *folder = g_path_get_dirname(to), *old_folder = g_path_get_dirname(old);
   if (!make_folders(output, folder, error)) return false;
-  if (g_file_test(to, G_FILE_TEST_IS_DIR)) {
+  GStatBuf status;
+  bool exists = g_stat(to, &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) {
     unwritable(error, to, EISDIR);
     return false;
   }
-  if (g_file_test(to, G_FILE_TEST_EXISTS) &&
-      (g_mkdir_with_parents(old_folder, 0755) != 0 || g_rename(to, old) != 0)) {
+  if (exists && (!make_aside(output, old_folder) || g_rename(to, old) != 0)) {
     unwritable(error, to, errno);
     return false;
   }
@@ -169,5 +205,8 @@ bool output_commit(Output *output, GError **error)
     move_back(output, i);
     return false;
   }
+  /* they are as new as the others: who makes files by their times would compile again each time */
+  for (guint i = 0; i < output->same->len; i++)
+    g_utime(output->same->pdata[i], NULL);
   return true;
 }

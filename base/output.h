@@ -1,5 +1,6 @@
 /* A folder of results that appears at once or not at all: files are written aside, on the same file system,
- * and moved into place by output_commit(). Files that are there already and not written again stay. */
+ * and moved into place by output_commit(). Files that are there already and not written again stay; those that are written
+ * with what they hold stay too, with a new time. */
 #pragma once
 #include "base/diagnostic.h"
 #include <stddef.h>

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <utime.h>
 
 #include <cmocka.h>
 
@@ -79,6 +80,28 @@ static void test_old_files(void **state)
   remove_folder(out);
 }
 
+static void test_same_files_stay(void **state)
+{
+  g_autofree char *out = make_folder(), *path = below(out, "gpu/plan.json");
+  g_autofree char *gpu = below(out, "gpu");
+  assert_int_equal(g_mkdir(gpu, 0755), 0);
+  put_file(out, "gpu/plan.json", "same");
+  GStatBuf before, after;
+  assert_int_equal(g_utime(path, &(struct utimbuf){1000, 1000}), 0);
+  assert_int_equal(g_stat(path, &before), 0);
+  g_autoptr(Output) output = output_new(out, NULL);
+  assert_true(output_write_text(output, "gpu/plan.json", "same", NULL));
+  assert_true(output_write_text(output, "gpu/kernel.ptx", "new", NULL));
+  assert_int_equal(g_stat(path, &after), 0);
+  assert_int_equal(after.st_mtime, 1000);
+  assert_true(output_commit(output, NULL));
+  assert_int_equal(g_stat(path, &after), 0);
+  assert_true(after.st_ino == before.st_ino && after.st_mtime > 1000);
+  check_file(out, "gpu/plan.json", "same");
+  check_file(out, "gpu/kernel.ptx", "new");
+  remove_folder(out);
+}
+
 static void test_failure_undoes_everything(void **state)
 {
   g_autofree char *out = make_folder(), *in_the_way = below(out, "gpu/z.ptx");
@@ -127,6 +150,7 @@ int main(void)
       cmocka_unit_test(test_new_folder_with_its_parents),
       cmocka_unit_test(test_abandoned),
       cmocka_unit_test(test_old_files),
+      cmocka_unit_test(test_same_files_stay),
       cmocka_unit_test(test_failure_undoes_everything),
       cmocka_unit_test(test_not_a_folder),
       cmocka_unit_test(test_links_are_not_followed),

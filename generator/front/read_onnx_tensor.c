@@ -130,6 +130,19 @@ static const char *check_location(const char *location)
   return NULL;
 }
 
+/* Folders on the way are folders, no links: one to `..` would lead out as well. What is wrong, or NULL. */
+static const char *check_file(GraphBuilder *builder, const char *location, GStatBuf *status)
+{
+  for (const char *end = location; end; end++) {
+    end = strchr(end, '/');
+    g_autofree char *part = end ? g_strndup(location, (gsize)(end - location)) : g_strdup(location);
+    if (*part && g_lstat(graph_builder_path(builder, part), status)) return g_strerror(errno);
+    if (!end) return S_ISREG(status->st_mode) ? NULL : "is no plain file";
+    if (*part && !S_ISDIR(status->st_mode)) return "leads through what is no plain folder";
+  }
+  return NULL;
+}
+
 static void read_external(OnnxReader *reader, const OnnxMessage *message, GraphTensor *tensor,
                           const Mark *mark)
 {
@@ -145,10 +158,7 @@ static void read_external(OnnxReader *reader, const OnnxMessage *message, GraphT
   const char *wrong = check_location(external.location), *path = NULL;
   if (!wrong) {
     path = graph_builder_path(reader->builder, external.location);
-    if (g_lstat(path, &status))
-      wrong = g_strerror(errno);
-    else if (!S_ISREG(status.st_mode))
-      wrong = "is no plain file";
+    wrong = check_file(reader->builder, external.location, &status);
   }
   if (wrong) {
     graph_builder_report(reader->builder, ERROR_INPUT, mark, "external-data", NULL,

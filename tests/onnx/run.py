@@ -143,6 +143,7 @@ def wrong_cases():
     yield "data outside of the folder", external("../weights.bin", 0, 16), 1, ["leads out of the model's folder"]
     yield "data at an absolute path", external("/etc/passwd", 0, 16), 1, ["is no path within the model's folder"]
     yield "data behind a link", external("link.bin", 0, 16), 1, ["`link.bin`: is no plain file"]
+    yield "data behind a link to a folder", external("linked/weights.bin", 0, 16), 1, ["`linked/weights.bin`: leads through what is no plain folder"]
     yield "data that end too early", external("weights.bin", 16, 16), 1, ["16 bytes at 16 of `weights.bin`, which has 24"]
     yield "data that are missing", external("none.bin", 0, 16), 1, ["`none.bin`: No such file"]
     itself = function("F", ["a"], ["b"], [{"op": "F", "domain": "mine", "inputs": ["a"], "outputs": ["b"]}])
@@ -191,6 +192,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "weights.bin").write_bytes(b"\0" * 8 + b"".join(struct.pack("<f", v) for v in FOUR))
         (pathlib.Path(folder) / "link.bin").symlink_to("weights.bin")
+        (pathlib.Path(folder) / "linked").symlink_to(".")
         for name, content, text in equal_cases():
             if wanted and name not in wanted:
                 continue

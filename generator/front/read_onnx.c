@@ -205,6 +205,29 @@ static void declare_symbols(OnnxReader *reader, const GraphTensorSpec *specs, un
   }
 }
 
+/* What an input says of itself has to be so of its default. */
+static void check_default(OnnxReader *reader, const OnnxMessage *input, const OnnxMessage *constant)
+{
+  const OnnxMessage *type = onnx_message(input, ONNX_ValueInfo_type);
+  const OnnxMessage *tensor = type ? onnx_message(type, ONNX_Type_tensor_type) : NULL;
+  const OnnxMessage *shape = tensor ? onnx_message(tensor, ONNX_TensorType_shape) : NULL;
+  if (!tensor) return;
+  size_t n;
+  const int64_t *extents = onnx_integers(reader->arena, constant, ONNX_Tensor_dims, &n);
+  OnnxValues dims = shape ? onnx_values(shape, ONNX_Shape_dim) : (OnnxValues){0};
+  int64_t declared = onnx_integer(tensor, ONNX_TensorType_elem_type);
+  bool same =
+      (!declared || declared == onnx_integer(constant, ONNX_Tensor_data_type)) && (!shape || dims.n == n);
+  for (unsigned i = 0; same && i < dims.n; i++)
+    same = !onnx_has(dims.items[i].message, ONNX_Dimension_dim_value) ||
+           onnx_integer(dims.items[i].message, ONNX_Dimension_dim_value) == extents[i];
+  Mark mark = onnx_mark(reader->source, input->at);
+  if (!same)
+    graph_builder_report(reader->builder, ERROR_INPUT, &mark, "shape-mismatch", NULL,
+                         "input `%s` and the initializer of its name differ in type or shape",
+                         onnx_text(input, ONNX_ValueInfo_name));
+}
+
 /* An input that is also an initializer has a default; adlgen takes it as a constant. */
 static void read_inputs(OnnxReader *reader, const OnnxMessage *graph)
 {
@@ -214,11 +237,16 @@ static void read_inputs(OnnxReader *reader, const OnnxMessage *graph)
   g_autofree GraphTensorSpec *specs = g_new0(GraphTensorSpec, inputs.n + 1);
   unsigned n = 0;
   for (unsigned i = 0; i < constants.n; i++)
-    g_hash_table_add(given, (void *)onnx_text(constants.items[i].message, ONNX_Tensor_name));
+    g_hash_table_insert(given, (void *)onnx_text(constants.items[i].message, ONNX_Tensor_name),
+                        (void *)constants.items[i].message);
   for (unsigned i = 0; i < inputs.n; i++) {
     const OnnxMessage *input = inputs.items[i].message;
     const char *name = onnx_text(input, ONNX_ValueInfo_name);
-    if (g_hash_table_contains(given, name)) continue;
+    const OnnxMessage *constant = g_hash_table_lookup(given, name);
+    if (constant) {
+      check_default(reader, input, constant);
+      continue;
+    }
     GraphTensorSpec *spec = &specs[n++];
     *spec = (GraphTensorSpec){.name = name,
                               .mark = onnx_mark(reader->source, input->at),

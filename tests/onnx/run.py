@@ -143,6 +143,8 @@ def wrong_cases():
     yield "data outside of the folder", external("../weights.bin", 0, 16), 1, ["leads out of the model's folder"]
     yield "data at an absolute path", external("/etc/passwd", 0, 16), 1, ["is no path within the model's folder"]
     yield "data behind a link", external("link.bin", 0, 16), 1, ["`link.bin`: is no plain file"]
+    other = encode.encode(add("c", type="f32", shape=[4], data=FOUR), extra=data(11, encode.value_info("c", {"type": "f32", "shape": [5]})))
+    yield "an initializer of another shape than its input", other, 1, ["input `c` and the initializer of its name differ in type or shape"]
     yield "data behind a link to a folder", external("linked/weights.bin", 0, 16), 1, ["`linked/weights.bin`: leads through what is no plain folder"]
     yield "data that end too early", external("weights.bin", 16, 16), 1, ["16 bytes at 16 of `weights.bin`, which has 24"]
     yield "data that are missing", external("none.bin", 0, 16), 1, ["`none.bin`: No such file"]

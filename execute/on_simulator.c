@@ -123,6 +123,15 @@ static bool whole_by_one(const Plan *plan, unsigned tensor)
   return plan->tensors[tensor]->kind == PLAN_OUTPUT && !plan->tensors[tensor]->stays && n == 1;
 }
 
+/* What is computed from elements that stay as they were may be stored: they are nobody's, there and wherever they come from. */
+static bool carries(const Plan *plan, const PlanTensor *tensor)
+{
+  bool any = tensor->stays;
+  for (unsigned i = 0; i < plan->n_tensors && tensor->kind == PLAN_WORKSPACE; i++)
+    any = any || plan->tensors[i]->stays;
+  return any;
+}
+
 static void describe_buffer(const Simulation *s, Memory *m, const PlanTensor *tensor)
 {
   unsigned place = s->x->tensors[tensor->index].place;
@@ -138,6 +147,7 @@ static void describe_buffer(const Simulation *s, Memory *m, const PlanTensor *te
         .undefined = !s->written[place],
         .written = whole_by_one(s->x->plan, place) ? SIM_WRITTEN_WHOLE : SIM_WRITTEN_PART,
         .defined = s->defined[place],
+        .carries = carries(s->x->plan, s->x->plan->tensors[place]),
     };
   }
   m->buffer_of[tensor->index] = m->buffer_of[place];
@@ -430,6 +440,18 @@ static void check_outputs(Simulation *s)
   }
 }
 
+/* Elements that stay as they were, or follow from such, are NaN, whatever was in memory that tensors share. */
+static void poison_nobodys(Simulation *s)
+{
+  for (unsigned i = 0; i < s->x->plan->n_tensors; i++) {
+    const ExecutionTensor *tensor = &s->x->tensors[i];
+    const uint64_t *bits = s->defined[i];
+    if (!s->x->plan->tensors[i]->stays || !bits || !tensor->data) continue;
+    for (uint64_t at = 0; at < tensor->resolved.bytes; at++)
+      if (!(bits[at / 64] >> at % 64 & 1)) ((uint8_t *)tensor->data)[at] = 0xff;
+  }
+}
+
 bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults *faults, GError **error)
 {
   Simulation s;
@@ -441,6 +463,7 @@ bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults
     ok = simulate_next(&s, &walk, &some, error);
   if (ok && !faults->n_errors) check_zero(&s);
   if (ok && !faults->n_errors) check_outputs(&s);
+  if (ok) poison_nobodys(&s);
   ok = ok && (faults->n_errors || breaks_are_known(&s, error));
   simulation_clear(&s);
   return ok;

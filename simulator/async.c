@@ -193,7 +193,7 @@ static void store_piece(void *user, uint32_t offset, uint64_t global, uint32_t v
       reduce_bytes(op, p.at, from.at, element);
     else
       memcpy(p.at, from.at, element);
-    if (!defined && !m->reported) {
+    if (!defined && !m->reported && !b->carries) {
       fault(op->base.warp, op->base.in, op->base.lane, SIM_FAULT_UNDEFINED, from.offset,
             "bytes of shared memory that nobody has written are copied to buffer '%s'", b->name);
       m->reported = true;

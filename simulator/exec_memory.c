@@ -183,7 +183,7 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
           memory_define(&q, bytes, false);
       }
     }
-    if (undefined >> l & 1 && p.buffer && stores_unknown(w, in, l))
+    if (undefined >> l & 1 && p.buffer && !p.buffer->carries && stores_unknown(w, in, l))
       fault(w, in, l, SIM_FAULT_UNDEFINED, address, "a value nobody has written is stored to buffer '%s'",
             p.buffer->name);
   }

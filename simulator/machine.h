@@ -309,6 +309,7 @@ typedef struct Buffer {
   uint64_t *defined; /* bit per byte, NULL: all defined */
   bool owned, variable, output;
   bool borrowed; /* `defined` is the caller's */
+  bool carries;  /* what nobody has written may be stored here, too */
   SimWritten written;
   void *check;
 } Buffer;

@@ -203,6 +203,7 @@ static bool make_buffers(Session *s, const PtxFunction *f, const SimLaunch *laun
     if (b->bytes > 1ull << 35) return refuse(f, error, "buffer '%s' is too large", b->name);
     s->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes, .output = b->output};
     s->buffers[i].written = b->written;
+    s->buffers[i].carries = b->carries;
     s->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
     s->buffers[i].borrowed = track && b->defined;
     if (s->buffers[i].borrowed)

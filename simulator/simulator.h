@@ -47,6 +47,7 @@ typedef struct SimBuffer {
   /* A bit for each byte that has been written, SIM_DEFINED_BYTES in all: which they are before, and brought
    * up to date. The caller's. NULL: all bytes, or with `undefined` none. */
   uint64_t *defined;
+  bool carries; /* a value nobody has written may be stored here: then those bytes have none either */
   SimReference *references;
   unsigned n_references;
 } SimBuffer;

@@ -309,6 +309,9 @@ def check_faults():
 
 
 LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate([*cases(), *deep_cases()]) for gpu in GPUS]
+turned = grouped("ends", [7, 7, 30], 40, 3, 48, 64) # rows of no group go on to what copies and computes
+turned["nodes"] += [{"op": "Transpose", "inputs": ["y0"], "outputs": ["z"], "attributes": {"perm": [1, 0]}}, {"op": "Relu", "inputs": ["z"], "outputs": ["y"]}]
+LINES += [{"label": "turned", "graph": {**turned, "outputs": outputs}, "gpu": gpu} for gpu, outputs in zip(GPUS, (["y"], ["z"]))]
 moved = weighed("counts", [7], 7, 1, 20, 64, "u4", 64, zero=True)
 parts = [quantised("ends", [5, 300, 513], 600, 3, 136, 300, by_columns=True, align=128), quantised("counts", [0, 300, 129], 320, 3, 264, 640),
          quantised("index", index(1024, 256, [(0, 300), (2, 10)]), 1024, 3, 136, 300, by_columns=True, align=256)]

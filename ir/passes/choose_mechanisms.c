@@ -545,6 +545,13 @@ static const char *rows_refusal(const Choice *choice, const Operand *operand, co
   if ((inner > engine->box_max && !panels) || !tensor_box_side(rows, engine->box_max))
     return choice_refusal(choice, "the tile divides into no boxes of at most %u elements a side",
                           engine->box_max);
+  unsigned wide = panels ? swizzle_widest(mechanism_swizzles(engine, NULL, tensor->element),
+                                          (unsigned)number_bytes_of(tensor->element, inner))
+                         : (unsigned)number_bytes_of(tensor->element, inner);
+  if (rows < tile_extent(operand->slot, 1 - (unsigned)operand->inner) &&
+      rows * wide % MAX(1, engine->alignment))
+    return choice_refusal(choice, "parts of the tile do not begin at multiples of %u bytes of the slot",
+                          engine->alignment);
   return NULL;
 }
 

@@ -85,6 +85,14 @@ static unsigned tail_bytes(const Problem *problem, const GemmCandidate *candidat
   return gemm_of(problem->op)->groups == GEMM_DEPTHS ? (candidate->bm + candidate->bn) * GEMM_TAIL : 0;
 }
 
+/* The slot of a product that leads narrow weights' own. */
+static unsigned lead_bytes(const Problem *problem, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  unsigned step = (unsigned)gemm_lead_step(gemm);
+  return (unsigned)number_bytes_of(gemm->a_type, (uint64_t)(candidate->bm + candidate->bn) * step);
+}
+
 /* The ring in which the producer tells which tile of which group is next. */
 static unsigned walk_bytes(const Problem *problem)
 {
@@ -98,7 +106,7 @@ static unsigned walk_bytes(const Problem *problem)
 unsigned gemm_room(const Problem *problem, const GemmCandidate *candidate)
 {
   return most_shared(problem->gpu, candidate) - reserved_shared_bytes(problem->gpu) -
-         tail_bytes(problem, candidate) - walk_bytes(problem);
+         tail_bytes(problem, candidate) - lead_bytes(problem, candidate) - walk_bytes(problem);
 }
 
 unsigned gemm_staging_bytes(const Problem *problem, const GemmCandidate *candidate)

@@ -40,22 +40,23 @@ static bool is_single(const FusedInput *input, unsigned rank)
   return true;
 }
 
-/* The same of operands of a leading product, which lie as the others do. */
+/* The same of operands of a leading product. */
 static bool require_lead(const Problem *problem, Choice *choice, bool warpgroups, unsigned multiple)
 {
   const FusedOperator *op = problem->op;
   const FusedGemm *gemm = gemm_of(op);
   const GemmLead *lead = gemm->lead;
   const GraphTensor *a = op->inputs[lead->a].tensor, *b = op->inputs[lead->b].tensor;
-  return require_operand(problem, choice, a, gemm->a_m_major ? lead->a_k : lead->a_m, lead->a_batch,
-                         warpgroups        ? NULL
-                         : gemm->a_m_major ? gemm->m
-                                           : lead->k,
+  bool rows = !symbolic_equals(lead->a_k, 1), columns = !symbolic_equals(lead->b_k, 1);
+  return require_operand(problem, choice, a, rows ? lead->a_k : lead->a_m, lead->a_batch,
+                         warpgroups ? NULL
+                         : rows     ? gemm->m
+                                    : lead->k,
                          multiple) &&
-         require_operand(problem, choice, b, gemm->b_n_major ? lead->b_k : lead->b_n, lead->b_batch,
-                         warpgroups        ? NULL
-                         : gemm->b_n_major ? gemm->n
-                                           : lead->k,
+         require_operand(problem, choice, b, columns ? lead->b_k : lead->b_n, lead->b_batch,
+                         warpgroups ? NULL
+                         : columns  ? gemm->n
+                                    : lead->k,
                          multiple) &&
          choose_require_align(problem, choice, a, multiple) &&
          choose_require_align(problem, choice, b, multiple) &&

@@ -42,12 +42,22 @@ static bool same_product(const GraphNode *a, const GraphNode *b)
          graph_is_transposed(a, 1) == graph_is_transposed(b, 1);
 }
 
+/* Right operands of both that are what the left ones are, or narrow weights beside such. */
+static bool may_stand_beside(const GraphNode *a, const GraphNode *b)
+{
+  if (a->blocks[0] || b->blocks[0]) return false;
+  if (a->blocks[1] || b->blocks[1]) {
+    const GraphNode *plain = a->blocks[1] ? b : a;
+    return !plain->blocks[1] && plain->inputs[1]->type == plain->inputs[0]->type;
+  }
+  return a->inputs[1]->type == b->inputs[1]->type;
+}
+
 /* Products of operands of their own, which the kernel of both takes one behind the other if they are added. */
 static bool may_add(const GraphNode *a, const GraphNode *b)
 {
-  if (a->blocks[0] || b->blocks[0] || a->blocks[1] || b->blocks[1]) return false;
-  return a->op->id == b->op->id && same_sums(a, b) && same_groups(a, b) && a->inputs[0] != b->inputs[0] &&
-         a->inputs[0]->type == b->inputs[0]->type && a->inputs[1]->type == b->inputs[1]->type &&
+  return may_stand_beside(a, b) && a->op->id == b->op->id && same_sums(a, b) && same_groups(a, b) &&
+         a->inputs[0] != b->inputs[0] && a->inputs[0]->type == b->inputs[0]->type &&
          graph_same_shape(a->outputs[0], b->outputs[0]);
 }
 

@@ -7,6 +7,8 @@
 #include "ir/facts.h"
 #include <math.h>
 
+#define NARROW_LEAD 4 /* where the template of narrow weights has operands of a product that leads: behind scales and zero points */
+
 typedef struct {
   IrExpr *at[FUSED_MAX_RANK + 2]; /* where the tile starts: batches, row, column */
   unsigned rank;                  /* batches + 2; a product without batches has one of extent 1 */
@@ -525,6 +527,22 @@ static IrValue *add_leading(KernelBuild *build, unsigned parameter, IrExpr *dept
   return ir_parameter_new(build->kernel, parameter ? "B2" : "A2", type);
 }
 
+/* Beside narrow weights the template has the leading product's loop. Where none leads, nobody reads what stands for its operands. */
+static void bind_lead(KernelBuild *build)
+{
+  const FusedGemm *gemm = gemm_of(build->op);
+  if (!gemm->narrow) return;
+  kernel_bind_dim(build, "K2", gemm->lead ? gemm->lead->k : symbolic_constant(build->expressions, 1));
+  if (!gemm->lead) {
+    for (unsigned i = 0; i < 2; i++)
+      g_hash_table_insert(build->tensors, (gpointer)build->kernel->parameters[NARROW_LEAD + i]->name, NULL);
+    return;
+  }
+  g_hash_table_insert(build->bindings, "lead", ir_int(build->module, gemm_lead_step(gemm)));
+  g_hash_table_insert(build->bindings, "scaled", ir_int(build->module, gemm->lead->factor != 1));
+  g_hash_table_insert(build->bindings, "factor", ir_float(build->module, gemm->lead->factor));
+}
+
 /* The loop over k, of the leading product, in front of the template's own: slots of the same ring, the same sums. What they then are is
  * multiplied by a number. While dims are the template's. */
 static void write_lead(KernelBuild *build)
@@ -551,8 +569,9 @@ static void describe_lead(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   const GemmLead *lead = gemm_of(op)->lead;
-  describe_operand(build, 2, op->inputs[lead->a].tensor, lead->a_batch, lead->a_m, lead->a_k);
-  describe_operand(build, 3, op->inputs[lead->b].tensor, lead->b_batch, lead->b_k, lead->b_n);
+  unsigned first = gemm_of(op)->narrow ? NARROW_LEAD : 2;
+  describe_operand(build, first, op->inputs[lead->a].tensor, lead->a_batch, lead->a_m, lead->a_k);
+  describe_operand(build, first + 1, op->inputs[lead->b].tensor, lead->b_batch, lead->b_k, lead->b_n);
 }
 
 static void bind_type(KernelBuild *build, const char *name, NumberType type)
@@ -580,7 +599,8 @@ bool kernel_write_gemm(KernelBuild *build)
     g_hash_table_insert(build->bindings, "tail",
                         ir_int(build->module, (int64_t)number_elements(gemm->a_type, GEMM_TAIL)));
   if (gemm->summed) g_hash_table_insert(build->bindings, "summed", ir_int(build->module, 1));
-  if (gemm->lead) write_lead(build);
+  if (gemm->lead && !gemm->narrow) write_lead(build);
+  bind_lead(build);
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);
   kernel_bind_dim(build, "K", gemm->k);

@@ -219,3 +219,12 @@ void describe_gemm(const FusedOperator *op, GString *text)
     g_string_append(text, " as b\n");
   }
 }
+
+#define LEAD_STEPS 64 /* elements: a line of 16-bit floats, or half of one */
+
+int64_t gemm_lead_step(const FusedGemm *gemm)
+{
+  int64_t k;
+  if (!gemm->lead || !gemm->narrow) return 0;
+  return symbolic_is_constant(gemm->lead->k, &k) && k <= LEAD_STEPS / 2 ? LEAD_STEPS / 2 : LEAD_STEPS;
+}

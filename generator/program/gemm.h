@@ -32,8 +32,8 @@ typedef struct GemmWeights {
 
 #define GEMM_MOST_PRODUCTS 4 /* as gates of a recurrent cell */
 
-/* A second product whose sums the accumulator begins with: (a b) factor. Its operands lie as the other's do, along an axis of its own that is
- * contracted; rows, columns and batches are the same. */
+/* A second product whose sums the accumulator begins with: (a b) factor, along an axis of its own that is contracted; rows, columns and batches
+ * are the same. Its operands lie as the other's do, beside narrow weights anyhow. */
 typedef struct GemmLead {
   unsigned a, b; /* inputs[] */
   const Symbolic *k;
@@ -81,6 +81,10 @@ static inline const FusedGemm *gemm_of(const FusedOperator *op)
 
 /* Bytes of what is left of a group along k that are multiplied at once: what a product of matrices takes of each row. */
 #define GEMM_TAIL 32
+
+/* Elements of a leading product's k that are multiplied at once where it does not share the other's slots, beside narrow weights:
+ * as many as a kernel has, so far as they are few. 0: it has no steps of its own. */
+int64_t gemm_lead_step(const FusedGemm *gemm);
 
 /* Groups of rows, of which tiles are cut where they end. */
 static inline bool gemm_groups_rows(const FusedGemm *gemm)

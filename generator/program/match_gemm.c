@@ -266,7 +266,7 @@ static const ProgramNode *contraction_of(const Program *program, const ProgramVa
   return node->kind == NODE_REDUCE && node->reduction == REDUCTION_DOT ? node : NULL;
 }
 
-/* Is it the sum of two contractions of unlike left operands? The one that a number multiplies leads, else the second. */
+/* Is it the sum of two contractions of unlike left operands? The one that a number multiplies leads, else the second, but none of narrow weights. */
 static bool find_sum(Product *at)
 {
   const Program *program = at->program;
@@ -277,7 +277,9 @@ static bool find_sum(Product *at)
     for (unsigned j = 0; j < 2; j++)
       dots[j] = contraction_of(program, &node->operands[j], &scaling[j]);
     if (!dots[0] || !dots[1] || dots[0] == dots[1] || dots[0]->axes == dots[1]->axes) continue;
-    unsigned leading = scaling[1] == PROGRAM_NONE && scaling[0] != PROGRAM_NONE ? 0 : 1;
+    ProgramNarrow narrow;
+    bool last = program_narrow_operand(program, dots[1], 1, &narrow);
+    unsigned leading = scaling[1] == PROGRAM_NONE && (last || scaling[0] != PROGRAM_NONE) ? 0 : 1;
     if (scaling[1 - leading] != PROGRAM_NONE) return false;
     at->lead = dots[leading];
     at->dot = dots[1 - leading];
@@ -288,15 +290,16 @@ static bool find_sum(Product *at)
   return false;
 }
 
-/* Of the leading contraction an operand: it lies as the other's does. */
+/* Of the leading contraction an operand: it lies as the other's does, whose ring it shares, but beside narrow weights. */
 static const char *refuse_leading(const Product *at, unsigned operand)
 {
   const Program *program = at->program;
-  unsigned own = at->dot->operands[operand].node, leads = at->lead->operands[operand].node;
+  unsigned own = operand_of(at, at->dot, operand), leads = at->lead->operands[operand].node;
   int along = operand ? at->n : at->m, k = __builtin_ctz(at->lead->axes);
   if (symbolic_equals(program->axes[at->k].extent, 1) || symbolic_equals(program->axes[k].extent, 1))
     return "one of its two contractions has one element";
-  if (program->nodes[own].type != program->nodes[leads].type) return "its two contractions have other types";
+  NumberType wanted = program->nodes[at->is_narrow ? at->dot->operands[0].node : own].type;
+  if (program->nodes[leads].type != wanted) return "its two contractions have other types";
   if (along == PROGRAM_NONE || !(program->varies[leads] >> along & 1))
     return "its two contractions have other rows or columns";
   if ((program->varies[leads] & ~at->lead->axes) & ~(program->varies[own] & ~at->dot->axes))
@@ -304,10 +307,9 @@ static const char *refuse_leading(const Product *at, unsigned operand)
   const ProgramAccess *first = &program->nodes[own].access, *second = &program->nodes[leads].access;
   const Symbolic *deep = program_stride(program, first, (unsigned)at->k),
                  *lead_deep = program_stride(program, second, (unsigned)k);
-  if (symbolic_equals(deep, 1) != symbolic_equals(lead_deep, 1))
-    return "the operands of its two contractions lie differently";
-  const Symbolic *beside =
-      symbolic_equals(deep, 1) ? lead_deep : program_stride(program, second, (unsigned)along);
+  bool along_k = symbolic_equals(at->is_narrow ? lead_deep : deep, 1);
+  if (along_k != symbolic_equals(lead_deep, 1)) return "the operands of its two contractions lie differently";
+  const Symbolic *beside = along_k ? lead_deep : program_stride(program, second, (unsigned)along);
   return symbolic_equals(beside, 1) ? NULL : "elements of an operand lie side by side in no dimension";
 }
 
@@ -315,17 +317,27 @@ static const char *refuse_leading(const Product *at, unsigned operand)
 static const char *refuse_sum(Product *at)
 {
   const Program *program = at->program;
-  const char *why = refuse_contraction(at, at->dot);
-  if (!why) why = refuse_contraction(at, at->lead);
+  const char *why = refuse_contraction(at, at->lead);
+  at->is_narrow = program_narrow_operand(program, at->dot, 1, &at->narrow);
+  if (!why) why = refuse_contraction(at, at->dot);
   if (why) return why;
   if (at->dot->compute != NUMBER_F32 || at->lead->compute != NUMBER_F32 ||
       number_is_small_float(program->nodes[at->dot->operands[0].node].type))
     return "sums of two contractions are of floats of 16 and 32 bits";
   at->k = __builtin_ctz(at->dot->axes);
-  at->m = bind_own_axis(program, at->dot->operands[0].node, at->dot->operands[1].node, at->dot->axes);
-  at->n = bind_own_axis(program, at->dot->operands[1].node, at->dot->operands[0].node, at->dot->axes);
+  unsigned a = operand_of(at, at->dot, 0), b = operand_of(at, at->dot, 1);
+  at->m = bind_own_axis(program, a, b, at->dot->axes);
+  at->n = bind_own_axis(program, b, a, at->dot->axes);
   why = refuse_leading(at, 0);
   return why ? why : refuse_leading(at, 1);
+}
+
+/* What widens narrow weights is the template's. */
+static void widen_inside(const Product *at)
+{
+  if (at->is_narrow && at->narrow.difference != PROGRAM_NONE)
+    at->binding->inside[at->narrow.difference] = true;
+  if (at->is_narrow && at->narrow.product != PROGRAM_NONE) at->binding->inside[at->narrow.product] = true;
 }
 
 /* The sum is what the epilogue gets. */
@@ -341,10 +353,12 @@ static bool take_sum(Product *at)
       binding->inside[i] = true;
   bind_anchor(binding, (ProgramValue){VALUE_NODE, (unsigned)at->sum, 0, 0, at->dot->compute}, 0, 0,
               at->dot->compute);
-  at->a = at->dot->operands[0].node;
-  at->b = at->dot->operands[1].node;
+  at->a = operand_of(at, at->dot, 0);
+  at->b = operand_of(at, at->dot, 1);
+  widen_inside(at);
   binding->why = refuse_quotients(at);
   if (!binding->why) binding->why = refuse_parts(at);
+  if (!binding->why && at->is_narrow) binding->why = refuse_narrow(at);
   return !binding->why;
 }
 
@@ -401,8 +415,7 @@ static bool find_products(Product *at)
   }
   for (unsigned i = 0; at->is_scaled && i < 2; i++)
     binding->inside[at->scaled[i].product] = true;
-  if (at->is_narrow && at->narrow.difference != PROGRAM_NONE) binding->inside[at->narrow.difference] = true;
-  if (at->is_narrow && at->narrow.product != PROGRAM_NONE) binding->inside[at->narrow.product] = true;
+  widen_inside(at);
   binding->why = refuse_quotients(at);
   if (!binding->why) binding->why = refuse_parts(at);
   if (!binding->why && at->is_scaled) binding->why = refuse_scales(at);

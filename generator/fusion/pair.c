@@ -42,15 +42,19 @@ static bool same_product(const GraphNode *a, const GraphNode *b)
          graph_is_transposed(a, 1) == graph_is_transposed(b, 1);
 }
 
-/* Right operands of both that are what the left ones are, or narrow weights beside such. */
+/* Weights of a type of their own, or with scales of blocks. */
+static bool has_narrow(const GraphNode *node)
+{
+  return node->blocks[1] || node->inputs[1]->type != node->inputs[0]->type;
+}
+
+/* Right operands of both that lie in one ring, or narrow weights beside what is as wide as the left operands. */
 static bool may_stand_beside(const GraphNode *a, const GraphNode *b)
 {
   if (a->blocks[0] || b->blocks[0]) return false;
-  if (a->blocks[1] || b->blocks[1]) {
-    const GraphNode *plain = a->blocks[1] ? b : a;
-    return !plain->blocks[1] && plain->inputs[1]->type == plain->inputs[0]->type;
-  }
-  return a->inputs[1]->type == b->inputs[1]->type;
+  bool narrow = has_narrow(a);
+  if (narrow != has_narrow(b)) return true;
+  return !a->blocks[1] && !b->blocks[1] && a->inputs[1]->type == b->inputs[1]->type;
 }
 
 /* Products of operands of their own, which the kernel of both takes one behind the other if they are added. */

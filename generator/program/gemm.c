@@ -195,8 +195,9 @@ void describe_gemm(const FusedOperator *op, GString *text)
   g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
   static const char *const zeros[] = {"", ", zero points", ", zero point "};
   if (gemm->narrow) {
+    bool columns = gemm->weights.depth == GEMM_WHOLE_DEPTH;
     g_string_append_printf(text, "  weights of %s in blocks of %d%s", number_name(gemm->weights.type),
-                           (int)gemm->weights.depth, zeros[gemm->weights.has_zero]);
+                           columns ? 0 : (int)gemm->weights.depth, zeros[gemm->weights.has_zero]);
     if (gemm->weights.has_zero == GEMM_ZERO_NUMBER)
       g_string_append_printf(text, "%d", (int)gemm->weights.number);
     g_string_append_c(text, '\n');

@@ -30,6 +30,9 @@ typedef struct GemmWeights {
   int64_t number;
 } GemmWeights;
 
+/* Elements along k of a block, where there is one for all: scales of columns that multiply sums before another product's are added. */
+#define GEMM_WHOLE_DEPTH (1 << 30)
+
 #define GEMM_MOST_PRODUCTS 4 /* as gates of a recurrent cell */
 
 /* A second product whose sums the accumulator begins with: (a b) factor, along an axis of its own that is contracted; rows, columns and batches

@@ -24,6 +24,7 @@ typedef struct {
   int m, n, k; /* axes; PROGRAM_NONE: there is none */
   const ProgramNode *lead; /* the contraction that the sum begins with; NULL: there is none */
   int sum, scaling; /* the nodes that add it, and that multiply it by a number, PROGRAM_NONE: none does */
+  int columns; /* the node that multiplies the other one's sums, of narrow weights, by scales of columns */
   ProgramGroups groups;
 } Product;
 
@@ -180,7 +181,9 @@ static const char *refuse_narrow(Product *at)
   bool zero = narrow->difference != PROGRAM_NONE && narrow->zero.kind == VALUE_NODE;
   int64_t width = 1, depth = 0;
   const char *why = NULL;
-  if (narrow->scale != PROGRAM_NONE)
+  if (at->columns != PROGRAM_NONE)
+    depth = weights->depth = GEMM_WHOLE_DEPTH;
+  else if (narrow->scale != PROGRAM_NONE)
     why = read_blocks(program, at->dot, (unsigned)narrow->scale, at->n, &weights->depth, &width);
   if (why) return why;
   bool along = zero && program->varies[narrow->zero.node] & at->dot->axes;
@@ -266,25 +269,45 @@ static const ProgramNode *contraction_of(const Program *program, const ProgramVa
   return node->kind == NODE_REDUCE && node->reduction == REDUCTION_DOT ? node : NULL;
 }
 
+/* Of narrow weights the contraction whose sums, that the value is, scales of columns multiply: *columns is the node that does. */
+static const ProgramNode *columns_of(const Program *program, const ProgramValue *value, int *columns)
+{
+  *columns = PROGRAM_NONE;
+  const ProgramNode *node = value->kind == VALUE_NODE ? &program->nodes[value->node] : NULL;
+  if (!node || node->kind != NODE_MAP || node->op != ONNX_Mul || node->compute != NUMBER_F32 ||
+      node->operands[0].kind != VALUE_NODE || !is_read(program, &node->operands[1]))
+    return NULL;
+  ProgramNarrow narrow;
+  const ProgramNode *dot = &program->nodes[node->operands[0].node];
+  bool narrows = dot->kind == NODE_REDUCE && dot->reduction == REDUCTION_DOT &&
+                 program_narrow_operand(program, dot, 1, &narrow) && narrow.scale == PROGRAM_NONE;
+  if (!narrows) return NULL;
+  *columns = (int)value->node;
+  return dot;
+}
+
 /* Is it the sum of two contractions of unlike left operands? The one that a number multiplies leads, else the second, but none of narrow weights. */
 static bool find_sum(Product *at)
 {
   const Program *program = at->program;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i], *dots[2];
-    int scaling[2];
+    int scaling[2], columns[2] = {PROGRAM_NONE, PROGRAM_NONE};
     if (node->kind != NODE_MAP || node->op != ONNX_Add) continue;
-    for (unsigned j = 0; j < 2; j++)
+    for (unsigned j = 0; j < 2; j++) {
       dots[j] = contraction_of(program, &node->operands[j], &scaling[j]);
+      if (!dots[j]) dots[j] = columns_of(program, &node->operands[j], &columns[j]);
+    }
     if (!dots[0] || !dots[1] || dots[0] == dots[1] || dots[0]->axes == dots[1]->axes) continue;
     ProgramNarrow narrow;
     bool last = program_narrow_operand(program, dots[1], 1, &narrow);
     unsigned leading = scaling[1] == PROGRAM_NONE && (last || scaling[0] != PROGRAM_NONE) ? 0 : 1;
-    if (scaling[1 - leading] != PROGRAM_NONE) return false;
+    if (scaling[1 - leading] != PROGRAM_NONE || columns[leading] != PROGRAM_NONE) return false;
     at->lead = dots[leading];
     at->dot = dots[1 - leading];
     at->sum = (int)i;
     at->scaling = scaling[leading];
+    at->columns = columns[1 - leading];
     return true;
   }
   return false;
@@ -328,6 +351,11 @@ static const char *refuse_sum(Product *at)
   unsigned a = operand_of(at, at->dot, 0), b = operand_of(at, at->dot, 1);
   at->m = bind_own_axis(program, a, b, at->dot->axes);
   at->n = bind_own_axis(program, b, a, at->dot->axes);
+  if (at->columns != PROGRAM_NONE) {
+    at->narrow.product = at->columns;
+    at->narrow.scale = (int)program->nodes[at->columns].operands[1].node;
+    if (program->varies[at->narrow.scale] & ~(1u << at->n)) return "scales of weights are not of columns";
+  }
   why = refuse_leading(at, 0);
   return why ? why : refuse_leading(at, 1);
 }
@@ -651,7 +679,8 @@ static bool bind(Binding *binding)
                 .program = program,
                 .batch = PROGRAM_NONE,
                 .sum = PROGRAM_NONE,
-                .scaling = PROGRAM_NONE};
+                .scaling = PROGRAM_NONE,
+                .columns = PROGRAM_NONE};
   int axes[PROGRAM_MAX_AXES + 2];
   unsigned n = 0;
   if (!bind_groups(binding, &at.groups) || !find_products(&at) || !bind_lists(binding)) return false;

@@ -57,10 +57,17 @@ static bool may_stand_beside(const GraphNode *a, const GraphNode *b)
   return !a->blocks[1] && !b->blocks[1] && a->inputs[1]->type == b->inputs[1]->type;
 }
 
+/* Of groups, or of none. */
+static bool same_kind(const GraphNode *a, const GraphNode *b)
+{
+  bool plain = a->op->id == ONNX_MatMul || a->op->id == ONNX_Gemm;
+  return a->op->id == b->op->id || (plain && (b->op->id == ONNX_MatMul || b->op->id == ONNX_Gemm));
+}
+
 /* Products of operands of their own, which the kernel of both takes one behind the other if they are added. */
 static bool may_add(const GraphNode *a, const GraphNode *b)
 {
-  return may_stand_beside(a, b) && a->op->id == b->op->id && same_sums(a, b) && same_groups(a, b) &&
+  return may_stand_beside(a, b) && same_kind(a, b) && same_sums(a, b) && same_groups(a, b) &&
          a->inputs[0] != b->inputs[0] && a->inputs[0]->type == b->inputs[0]->type &&
          graph_same_shape(a->outputs[0], b->outputs[0]);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products whose results are added: added.py ADLGEN
 
-x W + s (x A) B, as adapters of low rank (LoRA) have it, in the forms that exporters write, of groups of rows too: so many launches, the tiles that may be
+x W + s (x A) B, as adapters of low rank (LoRA) have it, in the forms that exporters write, of groups of rows and narrow weights too: so many launches, the tiles that may be
 asked for, and right by the reference, on the simulator with all checkers. Sums whose operands lie in unlike ways stay two kernels."""
 import json
 import pathlib
@@ -15,7 +15,8 @@ ADLGEN = pathlib.Path(sys.argv[1]).resolve()
 
 
 def node(op, inputs, outputs, **attributes):
-    return {"op": op, "domain": "adlgen" if op == "GroupedMatMul" else "", "inputs": inputs, "outputs": outputs, "attributes": attributes}
+    domain = {"GroupedMatMul": "adlgen", "MatMulNBits": "com.microsoft"}.get(op, "")
+    return {"op": op, "domain": domain, "inputs": inputs, "outputs": outputs, "attributes": attributes}
 
 
 def adapter(m, n, k, rank, kind="bf16", form="scaled", scale=0.5, ends=None, batch=()):
@@ -43,6 +44,34 @@ def adapter(m, n, k, rank, kind="bf16", form="scaled", scale=0.5, ends=None, bat
         nodes += [product("t", "b", "l"), node("Add", ["y0", "l"], ["z"]), node("Relu" if form == "relu" else "Identity", ["z"], ["y"])]
     return {"name": f"adapter_{form}", "inputs": inputs, "constants": constants, "nodes": nodes, "outputs": ["y"],
             **({"dims": {"M": {"min": 0, "max": 4096}}} if m == "M" else {})}
+
+
+def narrow(m, n, k, rank, weights="s4", block=128, zeros=False, turned=False, **more):
+    """Weights of fewer bits, with scales of blocks or (0) of columns; `turned`: the adapter's second right operand lies along columns, which these do not."""
+    graph = adapter(m, n, k, rank, **more)
+    inputs, kind = graph["inputs"], graph["inputs"]["x"]["type"]
+    shape = inputs["w"]["shape"]
+    blocks = [*shape[:-1], k // block] if block else [n]
+    inputs["w"] = {"type": weights, "shape": shape, "align": 16}
+    inputs["ws"] = {"type": kind, "shape": blocks, "align": 16}
+    if zeros:
+        inputs["wz"] = {"type": weights, "shape": blocks, "align": 16}
+    graph["nodes"][0]["inputs"][1] = "d"
+    graph["nodes"].insert(0, node("DequantizeLinear", ["w", "ws"] + ["wz"] * zeros, ["d"], **({"axis": len(shape) - 1, "block_size": block} if block else {"axis": 0})))
+    if turned:
+        inputs["b"]["shape"].reverse()
+        next(x for x in graph["nodes"] if x["inputs"][1] == "b")["attributes"]["transB"] = 0
+    return graph
+
+
+def packed(m, n, k, rank, bits=4, block=128):
+    """MatMulNBits beside MatMul."""
+    tensor = lambda *shape: {"type": "f16", "shape": list(shape), "align": 16}
+    inputs = {"x": tensor(m, k), "w": {"type": "u8", "shape": [n, k // block, block * bits // 8], "align": 16}, "ws": tensor(n, k // block),
+              "a": tensor(k, rank), "b": tensor(rank, n)}
+    nodes = [node("MatMulNBits", ["x", "w", "ws"], ["y0"], K=k, N=n, bits=bits, block_size=block), node("MatMul", ["x", "a"], ["t"]),
+             node("MatMul", ["t", "b"], ["l"]), node("Add", ["y0", "l"], ["y"])]
+    return {"name": "packed", "inputs": inputs, "nodes": nodes, "outputs": ["y"], **({"dims": {"M": {"min": 0, "max": 4096}}} if m == "M" else {})}
 
 
 def unlike():
@@ -76,6 +105,10 @@ CASES = [
     (adapter(200, 72, 64, 72, form="relu"), 2), (adapter(65, 136, 72, 24, form="turned"), 2), (adapter(31, 64, 128, 16, kind="f16", form="alpha"), 2),
     (adapter(17, 40, 72, 16, form="scaled", batch=(3,)), 2), (adapter(130, 136, 128, 16, ends=[0, 1, 130]), 2), (adapter(90, 64, 72, 8, form="relu", ends=[60, 7, 90]), 2),
     (adapter(70, 64, 136, 1), 3), (unlike(), 2),
+    (narrow(1, 136, 256, 8), 2), (narrow(65, 264, 256, 24, block=64), 2), (narrow(130, 72, 256, 64, "u4", zeros=True, turned=True), 2),
+    (narrow(33, 64, 128, 72, "s8", kind="f16", form="plain"), 2), (narrow(40, 136, 128, 16, "e4m3", form="alpha"), 2),
+    (narrow(70, 64, 256, 16, "s8", block=0, zeros=True), 2), (narrow(9, 136, 128, 40, block=0, form="relu"), 2), (narrow(129, 64, 128, 16, "e5m2", block=0, turned=True), 2),
+    (narrow(66, 64, 128, 16, ends=[0, 1, 66]), 2), (narrow(60, 72, 128, 40, "e4m3", ends=[40, 7, 60]), 2), (packed(7, 72, 256, 16), 2),
 ]
 for device in ("h100", "a100"):
     for case, wanted in CASES:
@@ -85,6 +118,8 @@ for device in ("h100", "a100"):
 LINES = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, (graph, _) in enumerate(CASES) for gpu in ("h100", "a100")]
 OPEN = adapter("M", 136, 200, 16)
 LINES += [{"label": f"open {m}", "graph": OPEN, "gpu": gpu, "dims": {"M": m}} for m in (0, 1, 31, 129) for gpu in ("h100", "a100")]
+LINES += [{"label": f"narrow {m}", "graph": packed("M", 72, 128, 16), "gpu": gpu, "dims": {"M": m}} for m in (0, 1, 65) for gpu in ("h100", "a100")]
+LINES += [{"label": "narrow moved", "graph": narrow(33, 40, 128, 16), "gpu": gpu, "skew": 2} for gpu in ("h100", "a100")]
 LINES += [{"label": "odd", "graph": adapter(65, 129, 71, 24, form=form), "gpu": gpu} for form in ("turned", "plain") for gpu in ("h100", "a100")]
 LINES += [{"label": "moved", "graph": adapter(33, 40, 72, 16), "gpu": gpu, "skew": 2} for gpu in ("h100", "a100")]
 run_batch(ADLGEN, LINES)
@@ -92,4 +127,6 @@ forced(adapter(300, 264, 200, 72), "bm=128", "bn=64", "cluster_m=2")
 forced(adapter(130, 192, 264, 24), "bm=64", "bn=64", "split_k=4")
 forced(adapter(40, 192, 264, 24), "swapped=1", "bm=64", "bn=16", "split_k=2")
 forced(OPEN, "bm=128", "bn=64", "stages=2", dim=["--dim=M=257"])
+forced(narrow(3, 72, 1024, 72), "by_warps=1", "bm=64", "parts_m=4", "bn=8", "k_parts=4")  # each part of the rows by another warp
+forced(narrow(40, 192, 256, 24), "bm=64", "bn=16", "split_k=2")
 print("added products: right")

@@ -202,7 +202,8 @@ static int64_t priced_depth(const Problem *problem, const FusedGemm *gemm)
 {
   int64_t k = MAX(1, choose_typical(problem, gemm->k));
   if (gemm->summed) return k * MAX(1, choose_typical(problem, gemm->summed));
-  if (gemm->groups != GEMM_DEPTHS) return k + (gemm->lead && !gemm->narrow ? choose_typical(problem, gemm->lead->k) : 0);
+  if (gemm->groups != GEMM_DEPTHS)
+    return k + (gemm->lead && !gemm->narrow ? choose_typical(problem, gemm->lead->k) : 0);
   const GraphNode *node = problem->op->anchor;
   const GraphAttribute *expected = node ? graph_attribute_find(node, "expected") : NULL;
   if (expected && expected->integer > 0) return MIN(k, expected->integer);

@@ -7,7 +7,8 @@
 #include "ir/facts.h"
 #include <math.h>
 
-#define NARROW_LEAD 4 /* where the template of narrow weights has operands of a product that leads: behind scales and zero points */
+#define NARROW_LEAD                                                                                          \
+  4 /* where the template of narrow weights has operands of a product that leads: behind scales and zero points */
 
 typedef struct {
   IrExpr *at[FUSED_MAX_RANK + 2]; /* where the tile starts: batches, row, column */

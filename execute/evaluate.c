@@ -44,6 +44,10 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
     return tensor;
   }
   int64_t n = number_class(input->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(input);
+  if (tensor && n && append_is_table(input)) {
+    append_fill_table(input->type, tensor->data, tensor->n, n);
+    return tensor;
+  }
   if (tensor && n)
     tensor_fill_range(tensor, seed, index, -n, n);
   else if (tensor)

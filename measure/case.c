@@ -413,6 +413,7 @@ static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t ad
   tensor_fill_range(indices, set, tensor->index, 0, grouped || sequences ? G_MAXINT32 : n);
   if (sequences) sequences_fill(sequences, list, tensor->type, indices->data, indices->n);
   if (append_slots(tensor)) append_fill_slots(tensor->type, indices->data, indices->n, n);
+  if (append_is_table(tensor)) append_fill_table(tensor->type, indices->data, indices->n, n);
   if (grouped) graph_fill_groups(grouped, (int32_t *)indices->data, indices->n, true);
   return device_write(bench_gpu_device(t->gpu), address, indices->data, indices->bytes, error);
 }

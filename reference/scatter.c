@@ -189,6 +189,11 @@ static bool appended_at(const ReferenceCall *call, unsigned axis, const Value *c
   place_of(rows, from, at + pages);
   if (!slots) {
     if (places) at[axis] += places->integers[at[0]];
+    const Value *table = call->n_inputs > 5 ? call->inputs[5] : NULL;
+    int64_t size = cache->shape[axis], page = table && size && at[axis] >= 0 ? at[axis] / size : 0;
+    if (table && (at[axis] < 0 || page >= table->shape[1])) return false;
+    if (table) at[0] = from_end(table->integers[at[0] * table->shape[1] + page], cache->shape[0]);
+    if (table) at[axis] %= size;
     if (circular) at[axis] = (at[axis] % cache->shape[axis] + cache->shape[axis]) % cache->shape[axis];
     return element_at(cache, at, to);
   }

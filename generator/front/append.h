@@ -2,7 +2,7 @@
 #pragma once
 #include "generator/front/graph.h"
 
-enum { APPEND_PLACES, APPEND_CACHE, APPEND_ROWS, APPEND_SECOND_CACHE, APPEND_SECOND_ROWS };
+enum { APPEND_PLACES, APPEND_CACHE, APPEND_ROWS, APPEND_SECOND_CACHE, APPEND_SECOND_ROWS, APPEND_TABLE };
 
 typedef enum {
   APPEND_AT_SLOTS,  /* a slot for each row: pages and what lies in them count as one */
@@ -26,3 +26,13 @@ static inline GraphTensor *append_rows(const GraphNode *node, unsigned i)
 {
   return node->inputs[i ? APPEND_SECOND_ROWS : APPEND_ROWS];
 }
+/* Which page each of a sequence's is, [batch, pages of a sequence], of caches in pages whose rows stand along `axis`; NULL: a cache has its
+ * batches side by side, or rows go to slots. */
+static inline GraphTensor *append_table(const GraphNode *node)
+{
+  return node->n_inputs > APPEND_TABLE ? node->inputs[APPEND_TABLE] : NULL;
+}
+/* Is the tensor such a table? */
+bool append_is_table(const GraphTensor *input);
+/* Numbers become pages: each at most once, as long as there are some. */
+void append_fill_table(NumberType type, void *values, size_t n, int64_t pages);

@@ -108,13 +108,26 @@ bool graph_is_transposed(const GraphNode *product, unsigned operand)
   return turned && turned->integer;
 }
 
+/* How many rows a batch has where others are put, all its pages together. */
+static int64_t appended_places(const GraphNode *node)
+{
+  const GraphTensor *table = append_table(node);
+  int64_t rows, pages = 1;
+  bool known = symbolic_is_constant(append_cache(node, 0)->shape[__builtin_ctz(node->axes)], &rows) &&
+               (!table || symbolic_is_constant(table->shape[1], &pages));
+  return known ? rows * pages : 0;
+}
+
 /* The fewest elements along a dimension of input 0 that the node's input `tensor` holds indices of. */
 static int64_t indexed_by(const GraphNode *node, const GraphTensor *tensor)
 {
   const GraphTensor *data = node->inputs[0];
   int64_t n = 0, least = 0, told = GRAPH_MAX_RANK;
-  if (node->op->id == ONNX_AppendRows && node->inputs[APPEND_PLACES] == tensor) /* as of TensorScatter */
-    return symbolic_is_constant(node->inputs[APPEND_CACHE]->shape[__builtin_ctz(node->axes)], &n) ? n : 0;
+  bool appends = node->op->id == ONNX_AppendRows;
+  if (appends && node->inputs[APPEND_PLACES] == tensor)
+    return appended_places(node); /* as of TensorScatter */
+  if (appends && append_table(node) == tensor)
+    return symbolic_is_constant(node->inputs[APPEND_CACHE]->shape[0], &n) ? n : 0;
   if (node->n_inputs < 2 || (node->inputs[1] != tensor && node->op->id != ONNX_TensorScatter)) return 0;
   switch ((unsigned)node->op->id) {
   case ONNX_TensorScatter:

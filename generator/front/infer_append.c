@@ -51,6 +51,29 @@ void append_fill_slots(NumberType type, void *values, size_t n, int64_t slots)
   }
 }
 
+bool append_is_table(const GraphTensor *input)
+{
+  for (unsigned i = 0; i < input->n_consumers; i++)
+    if (input->consumers[i]->op->id == ONNX_AppendRows && append_table(input->consumers[i]) == input)
+      return true;
+  return false;
+}
+
+void append_fill_table(NumberType type, void *values, size_t n, int64_t pages)
+{
+  enum { STEP = 5 };
+  int64_t step = MAX(pages / STEP, 1);
+  while (!coprime(pages, step))
+    step++;
+  for (size_t i = 0; i < n && pages > 0; i++) {
+    int64_t page = (int64_t)i % pages * step % pages;
+    if (type == NUMBER_S32)
+      ((int32_t *)values)[i] = (int32_t)page;
+    else
+      ((int64_t *)values)[i] = page;
+  }
+}
+
 char *append_fault(const GraphNode *node, NumberType type, const void *values, size_t n)
 {
   const GraphTensor *places = node->inputs[APPEND_PLACES], *cache = append_cache(node, 0);
@@ -60,6 +83,9 @@ char *append_fault(const GraphNode *node, NumberType type, const void *values, s
   if (!at_slots && !strcmp(graph_attribute(node, "mode")->text, "circular")) return NULL;
   if (!at_slots) symbolic_is_constant(cache->shape[axis], &room);
   if (!at_slots) symbolic_is_constant(append_rows(node, 0)->shape[axis], &rows);
+  int64_t pages;
+  if (append_table(node))
+    room = symbolic_is_constant(append_table(node)->shape[1], &pages) ? room * pages : G_MAXINT64;
   for (size_t i = 0; i < n; i++) {
     int64_t value = type == NUMBER_S32 ? ((const int32_t *)values)[i] : ((const int64_t *)values)[i];
     bool below = !at_slots && value < 0; /* rows of a slot below 0 are not stored, and are not meant to be */
@@ -82,7 +108,9 @@ static bool refuse(Inference *at, unsigned input, const char *id, const char *hi
 /* Is the second cache there, and its rows? */
 static unsigned pairs_of(const GraphNode *node)
 {
-  return node->n_inputs > APPEND_SECOND_CACHE ? 2 : 1;
+  return node->n_inputs > APPEND_SECOND_CACHE && (node->inputs[APPEND_SECOND_CACHE] || !append_table(node))
+             ? 2
+             : 1;
 }
 
 bool infer_append_type(Inference *at, NumberType *type)
@@ -94,7 +122,10 @@ bool infer_append_type(Inference *at, NumberType *type)
     return refuse(at, APPEND_CACHE, "type", NULL, "caches of this type are not supported");
   if (places && places->type != NUMBER_S32 && places->type != NUMBER_S64)
     return refuse(at, APPEND_PLACES, "type", "insert a Cast", "places are s32 or s64");
-  for (unsigned i = APPEND_ROWS; i < node->n_inputs; i++)
+  const GraphTensor *table = append_table(node);
+  if (table && table->type != NUMBER_S32 && table->type != NUMBER_S64)
+    return refuse(at, APPEND_TABLE, "type", "insert a Cast", "tables are s32 or s64");
+  for (unsigned i = APPEND_ROWS; i < MIN(node->n_inputs, APPEND_TABLE); i++)
     if (node->inputs[i] && node->inputs[i]->type != *type)
       return refuse(at, i, "type", "insert a Cast", "caches and rows are of one type");
   return true;
@@ -133,9 +164,12 @@ static bool check_begins(Inference *at, unsigned cache_input, unsigned rows_inpu
   const GraphTensor *cache = node->inputs[cache_input], *rows = node->inputs[rows_input],
                     *begins = node->inputs[APPEND_PLACES];
   if (rows->rank != cache->rank) return refuse(at, rows_input, "rank", NULL, "its rank is not the cache's");
-  if (begins && (begins->rank != 1 || !infer_same(at, begins->shape[0], cache->shape[0])))
+  const GraphTensor *table = append_table(node);
+  if (begins && (begins->rank != 1 || !infer_same(at, begins->shape[0], (table ? rows : cache)->shape[0])))
     return refuse(at, APPEND_PLACES, "shape", NULL, "it is one index for each batch");
-  for (unsigned d = 0; d < rows->rank; d++)
+  if (table && (table->rank != 2 || !infer_same(at, table->shape[0], rows->shape[0])))
+    return refuse(at, APPEND_TABLE, "shape", NULL, "it has a row of pages for each batch");
+  for (unsigned d = table ? 1 : 0; d < rows->rank; d++)
     if (d != axis && !check_same(at, rows_input, d, cache->shape[d])) return false;
   return true;
 }
@@ -153,6 +187,9 @@ bool infer_append(Inference *at, Shape *shape)
                         "AppendRows takes a cache with its rows, and gives as many caches as it takes");
   if (!slots && !infer_axis(at, attribute->integer, node->inputs[APPEND_CACHE]->rank, mark, &axis))
     return false;
+  if (append_table(node) && (slots || strcmp(graph_attribute(node, "mode")->text, "linear") != 0))
+    return infer_refuse(at, ERROR_INPUT, &node->input_marks[APPEND_TABLE], "table", "places: begins",
+                        "AppendRows takes a table of pages with `places` begins and `mode` linear");
   if (!slots && !axis)
     return infer_refuse(at, ERROR_UNSUPPORTED, mark, "axis", "axis 0 is that of batches",
                         "AppendRows along axis 0 is not supported");

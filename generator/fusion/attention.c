@@ -402,16 +402,20 @@ static void copy_steps(AttentionPattern *at, const Group *group)
 }
 
 /* Who puts a new row of each batch into the caches that both products read, and nobody else; or NULL. */
-static GraphNode *joiner_of(const AttentionPattern *at)
+static GraphNode *joiner_of(const AttentionPattern *at, bool paged)
 {
   const GraphNode *const products[] = {at->first, at->second};
-  GraphNode *node = at->producers[stored_operand(at, at->first)->index];
+  GraphNode *node = NULL;
   unsigned n_readers = 0;
   for (unsigned i = 0; i < G_N_ELEMENTS(products); i++) {
     const GraphNode *widener = at->widened ? widener_of(at, products[i]) : NULL;
-    if (!node || at->producers[stored_operand(at, products[i])->index] != node ||
-        !program_shows_joined(at->fuser->arena, node, products[i], widener))
+    const GraphTensor *stored = stored_operand(at, products[i]);
+    const GraphNode *gather = paged ? gatherer_of(at, stored) : NULL;
+    GraphNode *producer = at->producers[(gather ? gather->inputs[0] : stored)->index];
+    if (!producer || (i && producer != node) || paged != (gather != NULL) ||
+        !program_shows_joined(at->fuser->arena, producer, products[i], widener, gather))
       return NULL;
+    node = producer;
   }
   for (unsigned i = 0; i < node->n_outputs; i++)
     n_readers += node->outputs[i] ? at->readers[node->outputs[i]->index]->len : 0;
@@ -419,22 +423,22 @@ static GraphNode *joiner_of(const AttentionPattern *at)
 }
 
 /* New rows go into their caches by the attention's kernel, if the family takes it so. */
-static bool take_rows(AttentionPattern *at, Group **group, ProgramVerdict *verdict)
+static bool take_rows(AttentionPattern *at, Group **group, bool paged, ProgramVerdict *verdict)
 {
-  GraphNode *node = joiner_of(at);
+  GraphNode *node = joiner_of(at, paged);
   if (!node) return false;
   g_hash_table_add(at->inside, node);
   Group *with = group_of(at);
-  *verdict = fuser_judge(at->fuser, with, at->second->outputs[0], false);
-  g_ptr_array_unref(verdict->taken ? (*group)->nodes : with->nodes);
-  if (verdict->taken)
-    *group = with;
+  ProgramVerdict judged = fuser_judge(at->fuser, with, at->second->outputs[0], false);
+  g_ptr_array_unref(judged.taken ? (*group)->nodes : with->nodes);
+  if (judged.taken)
+    *group = with, *verdict = judged;
   else
     g_hash_table_remove(at->inside, node);
-  fuser_note(at->fuser, "rows of `%s` go into it by %s%s", node->outputs[0]->name,
-             verdict->taken ? "the attention behind" : "a kernel of their own: ",
-             verdict->taken ? "" : verdict->why);
-  return verdict->taken;
+  fuser_note(
+      at->fuser, "rows of `%s` go into it by %s%s", node->outputs[0]->name,
+      judged.taken ? "the attention behind" : "a kernel of their own: ", judged.taken ? "" : judged.why);
+  return judged.taken;
 }
 
 /* In front of what anybody else reads of the pattern: nothing there depends on it. */
@@ -531,7 +535,7 @@ static void fuse(AttentionPattern *at)
   Group *group = group_of(at);
   ProgramVerdict verdict;
   bool paged = take_pages(at, &group, &verdict);
-  if (!paged && !take_rows(at, &group, &verdict)) verdict = judge(at, &group);
+  if (!take_rows(at, &group, paged, &verdict) && !paged) verdict = judge(at, &group);
   if (!verdict.taken) {
     fuser_note(fuser, "attention `%s` is computed in parts: %s", at->second->outputs[0]->name, verdict.why);
     g_ptr_array_unref(group->nodes);

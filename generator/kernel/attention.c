@@ -112,7 +112,7 @@ static void add_tensors(KernelBuild *build)
   const AttentionPages *pages = &attention_of(op)->pages;
   const AttentionSequences *sequences = &attention_of(op)->sequences;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (sequences->packed && i == sequences->unread)
+    if ((sequences->packed && i == sequences->unread) || attention_is_unread(attention_of(op), i))
       continue;
     else if (sequences->packed && (i == sequences->ends || i == sequences->lengths))
       build->inputs[i] =

@@ -145,6 +145,33 @@ static bool write_own(KernelBuild *build)
   return score != NULL;
 }
 
+/* The row's place among those of all pages, -1 if its page is none: rows of a page lie behind those of the one before. */
+static IrExpr *place_in_pages(StepScope *scope, IrExpr *row)
+{
+  const AttentionPages *pages = &attention_of(scope->build->op)->pages;
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrValue *table = scope->tensors[pages->table];
+  IrExpr *zero = ir_int(module, 0), *rows = ir_int(module, pages->rows),
+         *at[ATTENTION_RANK] = {zero, zero, zero, zero};
+  IrExpr *count = kernel_dim(scope->build, pages->count, "PAGES", NUMBER_S32);
+  int64_t step;
+  if (!ir_expr_is_int(table->type.strides[0], &step) || step) at[0] = place->at[ATTENTION_BATCH];
+  at[ATTENTION_RANK - 1] = ir_binary(module, OPERATOR_DIV, ir_call(module, "max", 2, row, zero), rows);
+  IrExpr *page = attention_load_number(scope, "page",
+                                       ir_index_array(module, ir_value(module, table), ATTENTION_RANK, at),
+                                       table->type.element);
+  page = ir_binary(module, OPERATOR_ADD, page,
+                   ir_select(module, ir_binary(module, OPERATOR_LT, page, zero), count, zero));
+  page = ir_emit_value(&scope->builder, OP_LET, ir_scalar(NUMBER_S32), "page", 1, page);
+  IrExpr *there = ir_binary(module, OPERATOR_AND, ir_binary(module, OPERATOR_GE, page, zero),
+                            ir_binary(module, OPERATOR_LT, page, count));
+  there = ir_binary(module, OPERATOR_AND, there, ir_binary(module, OPERATOR_GE, row, zero));
+  IrExpr *behind = ir_binary(module, OPERATOR_ADD, ir_binary(module, OPERATOR_MUL, page, rows),
+                             ir_binary(module, OPERATOR_MOD, row, rows));
+  return ir_select(module, there, behind, ir_int(module, -1));
+}
+
 /* Where the new row goes in the cache; -1: nowhere, or the part is not the last one. */
 static void write_place(KernelBuild *build)
 {
@@ -156,6 +183,10 @@ static void write_place(KernelBuild *build)
   add_place(&scope, &others);
   IrExpr *row = load_place(&scope, others, &there, &seen);
   row = ir_select(build->module, there, row, ir_int(build->module, -1));
+  if (attention_of(build->op)->pages.rows) {
+    row = ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "stand", 1, row);
+    row = place_in_pages(&scope, row);
+  }
   scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "row", 1, row));
 }
 
@@ -205,12 +236,17 @@ static void write_kept(KernelBuild *build)
   scope.data = &place;
   add_head(&scope);
   IrExpr *row = attention_number(&scope, "place");
+  int64_t page = attention_of(build->op)->pages.rows;
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
     int64_t extent[2] = {1, choice_int(build->choice, widths[i], 0)};
     IrType type = ir_tile(build->module, attention_of(build->op)->stored, 2, extent, NULL);
     rows[i] = ir_value(build->module, ir_parameter_new(scope.function, names[i], type));
   }
   scope_add_tensors(&scope);
+  if (page) {
+    place.at[ATTENTION_BATCH] = ir_binary(build->module, OPERATOR_DIV, row, ir_int(build->module, page));
+    row = ir_binary(build->module, OPERATOR_MOD, row, ir_int(build->module, page));
+  }
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
     const IrValue *cache = scope.tensors[build->op->n_inputs + joined_of(&scope)->caches[i]];
     ir_emit(&scope.builder, OP_STORE, 2, at_row(&scope, cache, row), rows[i]);
@@ -258,10 +294,14 @@ IrValue *attention_add_joined(KernelBuild *build, unsigned i, bool cache)
   unsigned position = cache ? attention->joined.caches[i] : attention->joined.rows[i];
   const Symbolic *const *strides =
       cache ? keys->strides : (const Symbolic *const *)build->op->inputs[position].strides;
-  const Symbolic *dims[ATTENTION_RANK] = {attention->batches, attention->heads,
-                                          cache ? attention->keys : none,
-                                          i ? attention->width : attention->depth},
-                 *own[ATTENTION_RANK] = {strides[0], strides[1], cache ? strides[2] : none, one};
+  const AttentionPages *pages = &attention->pages;
+  const Symbolic *keys_of =
+      pages->rows ? symbolic_constant(build->expressions, pages->rows) : attention->keys;
+  bool paged = cache && pages->rows;
+  const Symbolic *dims[ATTENTION_RANK] = {paged ? pages->count : attention->batches, attention->heads,
+                                          cache ? keys_of : none, i ? attention->width : attention->depth},
+                 *own[ATTENTION_RANK] = {paged ? pages->strides[i] : strides[0], strides[1],
+                                         cache ? strides[2] : none, one};
   const GraphTensor *tensor =
       cache ? build->op->outputs[position].tensor : build->op->inputs[position].tensor;
   IrValue *added = kernel_add_tensor(build, cache ? KERNEL_OUTPUT : KERNEL_INPUT, position, tensor,

@@ -61,6 +61,7 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->number(joined->bound, visitor->data);
     visitor->number(joined->rows[i], visitor->data);
     visitor->number(joined->caches[i], visitor->data);
+    visitor->number(joined->unread[i], visitor->data);
   }
   const AttentionPages *pages = &attention->pages;
   if (!pages->rows) return;

@@ -70,6 +70,7 @@ typedef struct AttentionJoined {
   unsigned bound;     /* of bounds[]: keys behind the new one are hidden */
   unsigned rows[2];   /* of inputs[]: of keys and of values */
   unsigned caches[2]; /* of outputs[]: the same */
+  unsigned unread[2]; /* of inputs[], in pages: the table once more, which says where a row goes; else none */
 } AttentionJoined;
 
 typedef struct FusedAttention {
@@ -102,6 +103,13 @@ static inline bool attention_is_cache(const FusedAttention *attention, unsigned 
 {
   const AttentionJoined *joined = &attention->joined;
   return joined->taken && (output == joined->caches[0] || output == joined->caches[1]);
+}
+
+/* Is the input one that another says as well? */
+static inline bool attention_is_unread(const FusedAttention *attention, unsigned input)
+{
+  const AttentionJoined *joined = &attention->joined;
+  return joined->taken && (input == joined->unread[0] || input == joined->unread[1]);
 }
 
 #define ATTENTION_BITS (CHAR_BIT * sizeof(uint64_t)) /* of by_group */

@@ -47,7 +47,8 @@ bool program_shows_widened(Arena *arena, const GraphNode *node, const GraphNode 
 /* The same of its left operand, which a Cast widens. */
 bool program_shows_widened_queries(Arena *arena, const GraphNode *node, const GraphNode *product);
 /* Does the product's right operand, or what `widener` widens to it (NULL: nobody does), show a cache that the node (AppendRows) puts one row of
- * each batch into? Then the node goes into a program of two products, which read that row where it comes from (build_joined.c). */
+ * each batch into? Then the node goes into a program of two products, which read that row where it comes from (build_joined.c). gather: what
+ * is multiplied or widened is gathered of the cache's pages; NULL: it lies there. */
 bool program_shows_joined(Arena *arena, const GraphNode *node, const GraphNode *product,
-                          const GraphNode *widener);
+                          const GraphNode *widener, const GraphNode *gather);
 Program *program_build(const ProgramGroup *group);

@@ -58,6 +58,30 @@ static void place_slots(Append *append, unsigned rank)
     append->place[d + cache->rank - rank] = (ProgramIndex){along(append, d), PROGRAM_NONE};
 }
 
+ProgramIndex program_append_page(ProgramBuilder *at, const GraphNode *node, const Symbolic *batch,
+                                 ProgramValue place, NumberType type, ProgramIndex *row)
+{
+  const GraphTensor *table = append_table(node), *cache = append_cache(node, 0);
+  const Symbolic *extent = cache->shape[__builtin_ctz(node->axes)];
+  const ProgramValue of_page[] = {place, program_add_index(at, node, extent)};
+  ProgramAccess access = {.tensor = table, .outside = OUTSIDE_FILL, .fill = G_MININT32}; /* no page */
+  access.at[0] = (ProgramIndex){batch, PROGRAM_NONE};
+  access.at[1] = program_index_of(at, program_add_map(at, node, ONNX_Div, type, type, of_page, 2));
+  *row = program_index_of(at, program_add_map(at, node, ONNX_Mod, type, type, of_page, 2));
+  return program_index_of(at,
+                          program_from_end(at, node, program_read_once(at, node, access), cache->shape[0]));
+}
+
+/* Row t of a batch is in the page that the table has at t / rows. */
+static void place_in_pages(Append *append, unsigned axis)
+{
+  ProgramBuilder *at = append->at;
+  ProgramValue place = program_add_index(at, append->node, along(append, axis));
+  if (append->node->inputs[APPEND_PLACES]) place = whole(append, ONNX_Add, load_place(append), place);
+  append->place[0] =
+      program_append_page(at, append->node, along(append, 0), place, NUMBER_S32, &append->place[axis]);
+}
+
 static void place_behind_begins(Append *append, unsigned rank)
 {
   ProgramBuilder *at = append->at;
@@ -66,6 +90,10 @@ static void place_behind_begins(Append *append, unsigned rank)
   bool circular = !strcmp(graph_attribute(node, "mode")->text, "circular");
   for (unsigned d = 0; d < rank; d++)
     append->place[d] = (ProgramIndex){along(append, d), PROGRAM_NONE};
+  if (append_table(node)) {
+    place_in_pages(append, axis);
+    return;
+  }
   if (!node->inputs[APPEND_PLACES]) return;
   ProgramValue begin = load_place(append);
   append->place[axis].node = program_index_of(at, begin).node;

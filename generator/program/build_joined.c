@@ -4,6 +4,9 @@
  *   %0 = read begins[b0]                    %3 = read rows[b0, b1, 0, d]
  *   %1 = index t   %2 = map Equal(%1, %0)   %4 = read cache[b0, b1, t, d]   %5 = map Where(%2, %3, %4)
  *   write cache[b0, b1, %0, d] skip = %3
+ *
+ * Of a cache in pages the view is of what was gathered of them, by the table that the rows go by: %4 = read cache[%p, t % rows, b1, d] as
+ * build_pages.c has it, and the row goes to the page that the table has at %0 / rows.
  */
 #include "generator/front/append.h"
 #include "generator/program/build_private.h"
@@ -18,6 +21,13 @@ static bool appends_row(const GraphNode *node)
          symbolic_equals(append_rows(node, 0)->shape[axis], 1);
 }
 
+/* The cache, or the view of it whose pages are gathered for the operand. */
+static const GraphTensor *stored_of(const ProgramBuilder *at, const GraphTensor *operand)
+{
+  const GraphNode *gather = program_pages_of(at, operand);
+  return gather ? gather->inputs[0] : operand;
+}
+
 static unsigned output_of(const GraphNode *node, const GraphTensor *view)
 {
   unsigned output = 0;
@@ -30,7 +40,7 @@ const GraphNode *program_joiner_of(const ProgramBuilder *at, const GraphTensor *
 {
   for (unsigned i = 0; at->second && i < at->group->n; i++) {
     const GraphNode *node = at->group->nodes[i];
-    if (program_joins_rows(at, node) && output_of(node, tensor) < node->n_outputs) return node;
+    if (program_joins_rows(at, node) && output_of(node, stored_of(at, tensor)) < node->n_outputs) return node;
   }
   return NULL;
 }
@@ -51,16 +61,36 @@ static bool find_indices(Arena *arena, const GraphTensor *cache, const ProgramAc
   return true;
 }
 
-bool program_shows_joined(Arena *arena, const GraphNode *node, const GraphNode *product,
-                          const GraphNode *widener)
+/* Do the pages that are gathered of the view show the cache's, by the table that rows go by? */
+static bool shows_pages(Arena *arena, const GraphNode *node, const GraphNode *gather)
 {
+  const GraphTensor *view = gather->inputs[0], *table = append_table(node);
+  unsigned output = output_of(node, view), axis = (unsigned)__builtin_ctz(node->axes);
+  const Symbolic *index[GRAPH_MAX_RANK];
+  ProgramAccess access = {.tensor = view};
+  if (!table || output == node->n_outputs || gather->inputs[1] != table || view->rank < 2) return false;
+  const GraphTensor *cache = node->outputs[output];
+  const unsigned dims[] = {0, axis};
+  for (unsigned i = 0; i < G_N_ELEMENTS(dims); i++)
+    if (!symbolic_same(view->strides[i], cache->strides[dims[i]]) ||
+        !symbolic_same(view->shape[i], cache->shape[dims[i]]))
+      return false;
+  for (unsigned d = 0; d < view->rank; d++)
+    access.at[d] = (ProgramIndex){symbolic_constant(arena, 0), PROGRAM_NONE};
+  return (!view->begins || symbolic_equals(view->begins, 0)) && find_indices(arena, cache, &access, index);
+}
+
+bool program_shows_joined(Arena *arena, const GraphNode *node, const GraphNode *product,
+                          const GraphNode *widener, const GraphNode *gather)
+{
+  if (gather) return appends_row(node) && shows_pages(arena, node, gather);
   const GraphTensor *view = product->inputs[1], *stored = widener ? widener->inputs[0] : view;
   const Symbolic *index[GRAPH_MAX_RANK];
   ProgramAccess access = {.tensor = view};
   unsigned output = output_of(node, stored);
   bool begins = (view->begins && !symbolic_equals(view->begins, 0)) ||
                 (stored->begins && !symbolic_equals(stored->begins, 0));
-  if (!appends_row(node) || output == node->n_outputs || begins) return false;
+  if (!appends_row(node) || append_table(node) || output == node->n_outputs || begins) return false;
   for (unsigned d = 0; d < view->rank; d++)
     access.at[d] = (ProgramIndex){symbolic_constant(arena, 0), PROGRAM_NONE};
   if (widener) access = program_access_widened(arena, widener, &access);
@@ -96,39 +126,76 @@ static ProgramValue read_row(ProgramBuilder *at, const GraphNode *node, unsigned
   return program_read_once(at, node, access);
 }
 
+/* Where a point of the operand is in the cache, as if its batches stood side by side and their pages behind one another. */
+static void find_point(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access,
+                       const Symbolic **index)
+{
+  const GraphNode *gather = program_pages_of(at, access->tensor);
+  unsigned axis = (unsigned)__builtin_ctz(node->axes);
+  ProgramAccess point = *access;
+  if (gather) point = program_gathered_point(at, gather, access);
+  find_indices(at->program->arena, node->outputs[output_of(node, point.tensor)], &point, index);
+  if (!gather) return;
+  index[0] = point.at[0].of_axes;
+  index[axis] = point.at[1].of_axes;
+}
+
+/* The element as it is in the cache in front of the new row. */
+static ProgramValue read_before(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access)
+{
+  const GraphNode *gather = program_pages_of(at, access->tensor);
+  const GraphTensor *stored = gather ? gather->inputs[0] : access->tensor;
+  const GraphTensor *memory =
+      view_of_memory(at->program->arena, stored, append_cache(node, output_of(node, stored)));
+  ProgramAccess before = *access;
+  before.tensor = memory;
+  return gather ? program_read_page_of(at, gather, memory, access) : program_add_read(at, node, before);
+}
+
 ProgramValue program_read_joined(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access)
 {
-  unsigned output = output_of(node, access->tensor), axis = (unsigned)__builtin_ctz(node->axes);
+  unsigned output = output_of(node, stored_of(at, access->tensor)),
+           axis = (unsigned)__builtin_ctz(node->axes);
   const GraphTensor *cache = node->outputs[output];
   const Symbolic *index[GRAPH_MAX_RANK];
-  find_indices(at->program->arena, cache, access, index);
+  find_point(at, node, access, index);
   const ProgramValue sides[] = {program_add_index(at, node, index[axis]), read_place(at, node, index[0])};
-  ProgramAccess before = *access;
-  before.tensor = view_of_memory(at->program->arena, access->tensor, append_cache(node, output));
   const ProgramValue parts[] = {
       program_add_map(at, node, ONNX_Equal, NUMBER_BOOL, NUMBER_S64, sides, G_N_ELEMENTS(sides)),
-      read_row(at, node, output, index), program_add_read(at, node, before)};
+      read_row(at, node, output, index), read_before(at, node, access)};
   return program_add_map(at, node, ONNX_Where, cache->type, cache->type, parts, G_N_ELEMENTS(parts));
+}
+
+/* The product whose operand is the cache, and what widens it. */
+static const GraphNode *reader_of(const ProgramBuilder *at, const GraphTensor *cache,
+                                  const GraphNode **widener)
+{
+  const GraphNode *product = at->anchor;
+  *widener = program_widener_of(at, product->inputs[1]);
+  if (stored_of(at, *widener ? (*widener)->inputs[0] : product->inputs[1])->index == cache->index)
+    return product;
+  *widener = program_widener_of(at, at->second->inputs[1]);
+  return at->second;
 }
 
 void program_write_joined(ProgramBuilder *at, const GraphNode *node, unsigned output)
 {
   const GraphTensor *cache = node->outputs[output];
-  const GraphNode *widener = program_widener_of(at, at->anchor->inputs[1]), *product = at->anchor;
-  if ((widener ? widener->inputs[0] : product->inputs[1])->index != cache->index) {
-    product = at->second;
-    widener = program_widener_of(at, product->inputs[1]);
-  }
+  const GraphNode *widener, *product = reader_of(at, cache, &widener);
   const Symbolic *index[GRAPH_MAX_RANK];
   unsigned axis = (unsigned)__builtin_ctz(node->axes);
   program_stand_at(at, product->outputs[0]);
   ProgramAccess access = program_matrix_access(at, product, product->inputs[1], true);
   if (widener) access = program_access_widened(at->program->arena, widener, &access);
-  find_indices(at->program->arena, cache, &access, index);
+  find_point(at, node, &access, index);
   ProgramAccess to = {.tensor = cache, .outside = OUTSIDE_SKIP};
+  ProgramValue place = read_place(at, node, index[0]);
   for (unsigned d = 0; d < cache->rank; d++)
-    to.at[d] = d == axis ? program_index_of(at, read_place(at, node, index[0]))
-                         : (ProgramIndex){index[d], PROGRAM_NONE};
+    to.at[d] = (ProgramIndex){index[d], PROGRAM_NONE};
+  if (append_table(node))
+    to.at[0] = program_append_page(at, node, index[0], place, NUMBER_S64, &to.at[axis]);
+  else
+    to.at[axis] = program_index_of(at, place);
   const ProgramValue row = read_row(at, node, output, index);
   ProgramNode write = {
       .kind = NODE_WRITE, .source = node, .type = cache->type, .compute = cache->type, .access = to};

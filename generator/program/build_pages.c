@@ -59,23 +59,38 @@ ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, con
   return page;
 }
 
-ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access)
+ProgramAccess program_gathered_point(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access)
 {
   Arena *arena = at->program->arena;
   const GraphTensor *cache = gather->inputs[0], *gathered = gather->outputs[0];
-  const Symbolic *zero = symbolic_constant(arena, 0), *index[GRAPH_MAX_RANK],
-                 *keys = symbolic_mul(arena, gathered->shape[1], cache->shape[ROW]);
+  const Symbolic *index[GRAPH_MAX_RANK], *keys = symbolic_mul(arena, gathered->shape[1], cache->shape[ROW]);
+  ProgramAccess point = {.tensor = cache};
   for (unsigned d = 0; d < gathered->rank; d++)
-    index[d] = zero;
+    index[d] = symbolic_constant(arena, 0);
   /* dimensions of what was gathered: batch, page, row, others; page and row are one in the view */
   program_index_along(gathered, 0, access, gathered->shape[0], &index[0]);
   program_index_along(gathered, 2, access, keys, &index[2]);
   for (unsigned d = 3; d < gathered->rank; d++)
     program_index_along(gathered, d, access, gathered->shape[d], &index[d]);
-  ProgramAccess page = program_page_access(at, gather, cache, gather->inputs[1], index[0], index[2]);
+  for (unsigned d = 0; d < cache->rank; d++)
+    point.at[d] = (ProgramIndex){index[d ? d + 1 : 0], PROGRAM_NONE};
+  return point;
+}
+
+ProgramValue program_read_page_of(ProgramBuilder *at, const GraphNode *gather, const GraphTensor *cache,
+                                  const ProgramAccess *access)
+{
+  ProgramAccess point = program_gathered_point(at, gather, access);
+  ProgramAccess page = program_page_access(at, gather, cache, gather->inputs[1], point.at[PAGE].of_axes,
+                                           point.at[ROW].of_axes);
   for (unsigned d = REST; d < cache->rank; d++)
-    page.at[d] = (ProgramIndex){index[d + 1], PROGRAM_NONE};
+    page.at[d] = point.at[d];
   return program_add_read(at, gather, page);
+}
+
+ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access)
+{
+  return program_read_page_of(at, gather, gather->inputs[0], access);
 }
 
 bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTensor *view)

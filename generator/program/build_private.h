@@ -83,6 +83,12 @@ const GraphNode *program_pages_of(const ProgramBuilder *at, const GraphTensor *t
 bool program_gathers_pages(const ProgramBuilder *at, const GraphNode *node);
 /* The operand's element out of its page: `access` is that of the view. */
 ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access);
+/* The same of the cache as it lies in other memory. */
+ProgramValue program_read_page_of(ProgramBuilder *at, const GraphNode *gather, const GraphTensor *cache,
+                                  const ProgramAccess *access);
+/* Batch, key and what else of the cache that the view's point is in: the key where a page's row would be. */
+ProgramAccess program_gathered_point(ProgramBuilder *at, const GraphNode *gather,
+                                     const ProgramAccess *access);
 /* The access of row `key` of a sequence in its page, by the table; further dimensions are the caller's. */
 ProgramAccess program_page_access(ProgramBuilder *at, const GraphNode *node, const GraphTensor *cache,
                                   const GraphTensor *table, const Symbolic *batch, const Symbolic *key);
@@ -99,6 +105,9 @@ ProgramAccess program_access_widened(Arena *arena, const GraphNode *node, const 
 ProgramValue program_read_widened(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access);
 ProgramValue program_widened_scale(ProgramBuilder *at, const GraphNode *node, const ProgramAccess *access,
                                    bool along);
+/* build_append.c: the page, and in it the row, that a batch's place is in; a batch that has no such page: one that is in no cache. */
+ProgramIndex program_append_page(ProgramBuilder *at, const GraphNode *node, const Symbolic *batch,
+                                 ProgramValue place, NumberType type, ProgramIndex *row);
 /* build_joined.c: a node of the group of two products that puts a row of each batch into a cache, of which the tensor is a view; or NULL. */
 const GraphNode *program_joiner_of(const ProgramBuilder *at, const GraphTensor *tensor);
 /* Does the node only put rows into caches that products read? */

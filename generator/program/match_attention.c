@@ -440,12 +440,10 @@ static bool *places_of_operands(const Attention *at)
                         s->rows,
                         s->first,
                         s->keys};
-  for (unsigned i = 0; i < G_N_ELEMENTS(loaded); i++) {
-    if (loaded[i] == PROGRAM_NONE) continue;
-    g_autofree bool *known = program_ancestors(program, (unsigned)loaded[i]);
-    for (unsigned j = 0; j < program->n_nodes; j++)
-      places[j] |= known[j];
-  }
+  for (unsigned i = 0; i < G_N_ELEMENTS(loaded); i++)
+    if (loaded[i] != PROGRAM_NONE)
+      add_ancestors(program, &(ProgramValue){VALUE_NODE, (unsigned)loaded[i]}, places);
+  if (paged) bind_places_joined(program, &at->joined, places);
   return places;
 }
 
@@ -561,7 +559,8 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     if (!taken) return bind_refuse(at->binding, "a step reads at indices of its own");
     if (node->kind == NODE_WRITE && program->varies[i] >> at->key & 1)
       return bind_refuse(at->binding, "scores or weights are results too");
-    if (node->kind == NODE_WRITE && !is_plain(at, i) && !bind_writes_joined(binding, &at->joined, i))
+    if (node->kind == NODE_WRITE && !is_plain(at, i) &&
+        !bind_writes_joined(binding, &at->joined, at->table, i))
       return bind_refuse(at->binding, "a result is stored at indices of its own");
   }
   at->bound->n_indices = n_indices;
@@ -762,7 +761,7 @@ static bool settle(Attention *at)
   bool known = symbolic_is_constant(bound->depth, NULL) && symbolic_is_constant(bound->width, NULL);
   if (!known) return bind_refuse(at->binding, "the size of its heads is not known");
   const unsigned elements[] = {(unsigned)at->depth, (unsigned)at->column};
-  return bind_settle_joined(at->binding, &at->joined, elements, bound);
+  return bind_settle_joined(at->binding, &at->joined, at->table, elements, bound);
 }
 
 static bool bind(Binding *binding)

@@ -76,6 +76,27 @@ def check_begins(gpu, kind, batches, heads, capacity, rows, size, begins, circul
     same(f"{gpu} {kind} from {begins} on in {capacity}", found["y"], wanted)
 
 
+def check_pages(gpu, kind, shape, heads, rows, size, begins, table):
+    """shape: of pages, and rows of each. table: [batch][page of a batch], also ones that there are not."""
+    batches, (pages, each) = len(begins), shape
+    columns = len(table[0])
+    graph = {"name": "pages", "inputs": {"at": tensor("s64", batches), "c": tensor(kind, pages, each, heads, size), "r": tensor(kind, batches, rows, heads, size),
+                                         "t": tensor("s32", batches, columns)},
+             "nodes": [{"op": "AppendRows", "domain": "adlgen", "inputs": ["at", "c", "r", "", "", "t"], "outputs": ["y"], "attributes": {"places": "begins", "axis": 1}}],
+             "outputs": ["y"], "in_place": {"y": "c"}}
+    given, found = run(graph, gpu, [("at", "s64", [batches], begins), ("t", "s32", [batches, columns], sum(table, []))])
+    wanted, width = list(given["c"]), heads * size
+    for b in range(batches):
+        for s in range(rows):
+            to = begins[b] + s
+            page = table[b][to // each] if 0 <= to < each * columns else pages
+            page += pages if page < 0 else 0
+            if 0 <= page < pages:
+                at = (page * each + to % each) * width
+                wanted[at:at + width] = given["r"][(b * rows + s) * width:(b * rows + s + 1) * width]
+    same(f"{gpu} {kind} from {begins} on in pages {table}", found["y"], wanted)
+
+
 def check_attention(gpu, kind, heads, kv_heads, capacity, size, lengths):
     """A row more for each sequence, and attention of one query over all of them: two launches write and read one cache."""
     batches, lim = len(lengths), {"bf16": 6e-3, "f16": 1.5e-3}[kind]
@@ -113,5 +134,6 @@ for device in ("h100", "a100"):
     check_begins(device, "f16", 2, 1, 31, 4, 40, [29, -2], circular=True)
     check_begins(device, "f32", 2, 3, 9, 1, 7, [8, 0])
     check_begins(device, "bf16", 2, 2, 33, 2, 64, [0, 31], strides=[33 * 2 * 64, 64, 128, 1])
+    check_pages(device, "bf16", [7, 16], 2, 5, 64, [0, 14, 27, 30], [[3, 99], [5, 0], [-1, 2], [1, 4]])
     check_attention(device, "bf16", 4, 2, 200, 64, [1, 129, 200])
 print("new rows in caches: right")

@@ -4,6 +4,7 @@ where rows stand, whether keys are divided among blocks, groups of heads, masks,
 Each graph that may be is one launch; others keep AppendRows."""
 import json
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,38 @@ def one_cache(rows, capacity, place):
             "in_place": {"kn": "kc", "vn": "vc"}}, 3
 
 
+def paged(places, heads, own, rows, columns, d, kind="bf16", order="nhd", lengths=None, table=None, stored=None, sums=False, new=1, launches=1, **attributes):
+    """Caches in pages, of which a table says whose they are: in any order, and some are nobody's. table: what it says instead, from its beginning on."""
+    batches, spare = len(places), 3
+    pages = batches * columns + spare
+    inputs = {"q": {"type": kind, "shape": [batches, heads, new, d]}}
+    for name in "kv":
+        inputs[name + "c"] = {"type": stored or kind, "shape": [pages, rows, own, d] if order == "nhd" else [pages, own, rows, d]}
+        inputs[name] = {"type": stored or kind, "shape": [batches, new, own, d] if order == "nhd" else [batches, own, new, d]}
+    whose = random.Random(3).sample(range(pages), batches * columns)
+    whose[:len(table or [])] = table or []
+    constants = {"past": {"type": "s64", "shape": [batches], "data": places}, "table": {"type": "s32", "shape": [batches, columns], "data": whose},
+                 "shape": {"type": "s64", "shape": [4], "data": [batches, columns * rows, own, d]}}
+    nodes = [{"op": "AppendRows", "domain": "adlgen", "inputs": ["past", "kc", "k", "vc", "v", "table"], "outputs": ["kn", "vn"],
+              "attributes": {"places": "begins", "axis": 1 if order == "nhd" else 2}}]
+    for x in "kv":
+        turned = order != "nhd"
+        nodes += [{"op": "Transpose", "inputs": [x + "n"], "outputs": [x + "t"], "attributes": {"perm": [0, 2, 1, 3]}}] if turned else []
+        nodes += [{"op": "Gather", "inputs": [x + ("t" if turned else "n"), "table"], "outputs": [x + "g"]}, {"op": "Reshape", "inputs": [x + "g", "shape"], "outputs": [x + "r"]},
+                  {"op": "Transpose", "inputs": [x + "r"], "outputs": [x + "h"], "attributes": {"perm": [0, 2, 1, 3]}}]
+        if stored:
+            inputs[x + "s"] = {"type": kind, "shape": []}
+            nodes += [{"op": "DequantizeLinear", "inputs": [x + "h", x + "s"], "outputs": [x + "w"]}]
+    names = ["q", *(("kw", "vw") if stored else ("kh", "vh")), "", "", "", "", "", "past"]
+    if lengths:
+        constants["n"] = {"type": "s64", "shape": [batches], "data": lengths}
+        names[6] = "n"
+    outputs = ["y", "", "", "", "l"] if sums else ["y"]
+    nodes += [{"op": "Attention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": {"is_causal": 1, **attributes}}]
+    return {"name": "paged", "inputs": inputs, "constants": constants, "nodes": nodes, "outputs": ["kn", "vn", *filter(None, outputs)],
+            "in_place": {"kn": "kc", "vn": "vc"}}, launches
+
+
 def cases():
     yield step([0, 63, 64, 65, 99], 4, 2, 100, 64)
     yield step([0, 127, 699], 4, 1, 700, 128, sums=True)  # keys are divided among blocks
@@ -127,6 +160,14 @@ def cases():
     yield viewed("k", "Expand", [2, 1, 1, 64], 1)  # heads, or batches, share the new row
     yield viewed("v", "Expand", [1, 2, 1, 64], 1)
     yield viewed("q", "Expand", [2, 1, 1, 64], 1)
+    yield paged([0, 1, 63, 64, 65, 127], 4, 2, 64, 3, 64)
+    yield paged([0, 15, 16, 17, 40, -1, 48, 1 << 40], 4, 2, 16, 3, 64, kind="f16")
+    yield paged([700, 3, 0], 8, 2, 64, 12, 128, order="hnd", sums=True)  # keys are divided among blocks
+    yield paged([4, 8, 31], 3, 3, 1, 32, 72)
+    yield paged([70, 3], 4, 2, 64, 2, 64, lengths=[71, 2], left_window_size=20)  # a row that is not seen
+    yield paged([64, 0], 4, 2, 64, 3, 64, table=[2, -1, 1 << 30, 4, -(1 << 30), 99])  # pages from the end on; what is behind a sequence's end is not looked at
+    yield paged([200, 3, 128], 8, 2, 128, 4, 128, stored="e4m3")
+    yield paged([60, 3], 4, 2, 64, 3, 64, new=5, launches=2)
     # what keeps a launch of its own
     yield viewed("k", "Transpose", [2, 64, 2, 1], 2, perm=[0, 2, 3, 1])
     yield viewed("v", "Slice", [2, 2, 1, 128], 2, more=[[0], [128], [3], [2]])

@@ -86,7 +86,7 @@ static const struct {
     {"attention_parts", 2, 256, false},
     {"attention_part_keys attention_claimed_keys", 16, 65536, false},
     {"sums_blocks short_blocks", 1, 32, false},
-    {"across_wide", 1, 32, true},
+    {"across_wide across_parts", 1, 32, true},
     {"sums_deep dots_deep", 1, 64, true},
     {"vector_columns vector_depth vector_depth_across across_chunk", 1, 4096, true},
     {"narrow_columns", 16, 128, true},

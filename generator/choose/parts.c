@@ -5,6 +5,7 @@
 #include "generator/choose/row.h"
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
+#define WIDE_BLOCKS  3  /* of such rows that an SM has at least */
 
 static bool is_along(const FusedInput *input, unsigned dim)
 {
@@ -39,6 +40,21 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned alo
   return true;
 }
 
+/* So many rows, known ones, that a block's threads have one vector of each element of a row: all SMs have blocks of them; 0: they have
+ * not, or a tile is not filled. Registers are for loads of one tensor. */
+static unsigned wide_run(const Problem *problem)
+{
+  const FusedParts *parts = parts_of(problem->op);
+  unsigned run = problem->gpu->model->across_parts * choose_row_run(problem->op);
+  int64_t rows, columns, width;
+  if (problem->op->n_inputs != 1 || problem->op->n_steps > 1) return 0;
+  if (!symbolic_is_constant(parts->rows, &rows) || !symbolic_is_constant(parts->columns, &columns) ||
+      !symbolic_is_constant(parts->width, &width) || width <= 0 || rows < run)
+    return 0;
+  int64_t blocks = (rows + run - 1) / run * ((columns + width - 1) / width);
+  return blocks >= (int64_t)WIDE_BLOCKS * problem->gpu->sm_count ? run : 0;
+}
+
 static bool add_variant(Chooser *chooser, bool across, bool aligned)
 {
   const Problem *problem = chooser->problem;
@@ -47,9 +63,14 @@ static bool add_variant(Chooser *chooser, bool across, bool aligned)
   Choice *choice = choose_open(chooser, "row_parts");
   if (aligned && !require_vectors(problem, choice, across ? 0 : 1)) return true;
   choose_reduction(choice, parts->reduction, parts->compute);
-  return choose_row_block(
-      chooser, choice,
-      (RowAsked){choose_maximum(problem, parts->width), across ? choose_row_run(problem->op) : 0});
+  unsigned wide = across && aligned ? wide_run(problem) : 0;
+  RowAsked asked = {.columns = choose_maximum(problem, parts->width),
+                    .run = across ? choose_row_run(problem->op) : 0};
+  if (wide) {
+    asked.run = wide;
+    asked.vector = number_elements(problem->op->inputs[0].tensor->type, VECTOR_BYTES);
+  }
+  return choose_row_block(chooser, choice, asked);
 }
 
 const SpaceKind *space_kind_parts(void)

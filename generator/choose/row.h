@@ -15,6 +15,7 @@ unsigned choose_row_run(const FusedOperator *op);
 typedef struct RowAsked { /* of a template of rows */
   int64_t columns;        /* the most elements of a row */
   unsigned run;           /* rows that lie across memory, side by side; 0: rows lie along it */
+  unsigned vector; /* their neighbours that a thread reads together, where each has one such run; 0: more */
 } RowAsked;
 
 /* The templates whose blocks take so many rows and columns. */

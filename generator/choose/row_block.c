@@ -9,7 +9,7 @@
 #define FACT_LOCALS
 #include "generator/choose/fact_table.h"
 
-static const Axis axes[] = {{"rows", 1}, {"cols", 1}, {"threads", 1}};
+static const Axis axes[] = {{"rows", 1}, {"cols", 1}, {"threads", 1}, {"ahead", 1}, {"blocks", 1}};
 const SpaceKind row_block_kind = {.templates = "row_parts row_scan",
                                   .facts = facts,
                                   .axes = axes,

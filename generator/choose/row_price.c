@@ -23,6 +23,12 @@ static double tile_bytes(const FusedOperator *op, const Choice *choice)
   return bytes;
 }
 
+double row_resident(const Gpu *gpu, const Choice *choice)
+{
+  unsigned most = MAX(1, resident_blocks(gpu, (unsigned)choice_int(choice, "threads", 1)));
+  return choice_int(choice, "ahead", 1) > 1 ? MIN(most, (unsigned)choice_int(choice, "blocks", 1)) : most;
+}
+
 double row_clocks(const Problem *problem, const Choice *choice, double blocks, double results)
 {
   const FusedOperator *op = problem->op;
@@ -37,8 +43,8 @@ double row_clocks(const Problem *problem, const Choice *choice, double blocks, d
     bytes += results * number_bits(op->outputs[i].tensor->type) / CHAR_BIT;
   double shares = (double)choice_int(choice, "split_k", 1); /* blocks that a row has, and which meet */
   blocks *= shares;
-  tile = fmin(tile, model->element_bytes);
-  double resident = MAX(1, resident_blocks(gpu, (unsigned)threads));
+  tile = fmin(tile * (double)choice_int(choice, "ahead", 1), model->element_bytes);
+  double resident = row_resident(gpu, choice);
   double turns = ceil(blocks / (resident * gpu->sm_count)) * ceil(bytes / blocks / tile);
   double alone = (shares > 1 ? 3 : 2) * model->quiet_latency + fmax(0, turns - 1) * model->copy_latency;
   return fmax(alone, bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock);

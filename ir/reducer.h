@@ -7,11 +7,23 @@
  *   @name_behind(states) -> state         merges as `@name` does, where the last of a state's values is a place, and those of the
  *                                         second side stand behind all of the first one's
  *
+ *   @name_raise(state, x) -> state, base  and
+ *   @name_share(element, base) -> value   of a state of an extremum and a sum: what it is where the extremum is that of x too, and what an
+ *                                         element then adds to the sum. Many elements change a state once so
+ *
  * templates/reducers.ir has those that the generator uses. */
 #pragma once
 #include "ir/ir.h"
 
-typedef enum { REDUCER_IDENTITY, REDUCER_LIFT, REDUCER_STAY, REDUCER_BEHIND, REDUCER_PARTS } ReducerPart;
+typedef enum {
+  REDUCER_IDENTITY,
+  REDUCER_LIFT,
+  REDUCER_STAY,
+  REDUCER_BEHIND,
+  REDUCER_RAISE,
+  REDUCER_SHARE,
+  REDUCER_PARTS
+} ReducerPart;
 
 #define REDUCER_MOST 8 /* values of a state */
 

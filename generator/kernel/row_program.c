@@ -249,10 +249,8 @@ static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrE
   kept->part = precision < STEP_FULL;
   if (!kept->part)
     kept->power = row_power(scope, precision, kept->below);
-  else if (row_power_is_plain(scope->build->op, reduction))
-    kept->power = row_power_of_element(scope, precision, value, peak);
   else
-    kept->power = row_power_of_part(scope, precision, kept->below);
+    kept->power = row_power_of_part(scope, kept->below);
   scope->reduced[reduction->first] = peak;
   IrExpr *sum = reduce(scope, "sum", NUMBER_F32, kept->power);
   scope->reduced[reduction->first + 1] = kept->part ? row_sum_of_parts(scope, sum, peak) : sum;

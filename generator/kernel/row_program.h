@@ -42,18 +42,15 @@ IrExpr *row_load_indexed(StepScope *scope, unsigned input);
 
 /* row_program_power.c. How good exponentials of the reduction's elements less their maximum have to be, which its sum is of. */
 StepPrecision row_power_precision(const FusedOperator *op, const FusedReduction *reduction);
-bool row_power_is_plain(const FusedOperator *op, const FusedReduction *reduction);
 /* The step is such an exponential. */
 bool row_is_power(const FusedOperator *op, const FusedReduction *reduction, const FusedStep *step);
 /* The exponential of what is at most 0. */
 IrExpr *row_power(StepScope *scope, StepPrecision precision, IrExpr *below);
-/* The same, not of full precision, for shares of sums of such alone, in fewer operations: what is below 2^-126 is that. */
-IrExpr *row_power_of_part(StepScope *scope, StepPrecision precision, IrExpr *below);
-/* That of an element that is no wider than 16 bits, less the maximum. */
-IrExpr *row_power_of_element(StepScope *scope, StepPrecision precision, IrExpr *x, IrExpr *maximum);
-/* Their sum, NaN where the maximum is no number, of which such powers know nothing. */
+/* The same, not of full precision, for shares of sums of such alone, in fewer operations. */
+IrExpr *row_power_of_part(StepScope *scope, IrExpr *below);
+/* Their sum, NaN where the maximum is no number. */
 IrExpr *row_sum_of_parts(StepScope *scope, IrExpr *sum, IrExpr *maximum);
-/* Such a power's share of that, 0 where it is 2^-126. */
+/* Such a power's share of that. */
 IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum);
 /* A share of a sum of such, less 0 or 1, times a number of the row; NULL: the step is no such product. */
 IrExpr *row_gradient_of_part(StepScope *scope, const FusedReduction *reduction, const FusedStep *step,

@@ -1,16 +1,7 @@
 /* Row programs: how exactly exponentials of a row less its maximum are computed, by who sees what comes of them, and the
  * exponentials themselves. */
 #include "generator/kernel/row_program.h"
-#include <float.h>
 #include <math.h>
-
-/* 2^(PARTS u - BELOW) is what functions of parts of the range of exponents give (templates/math_narrow.ir). */
-#define PARTS      128.0
-#define BELOW      126.0
-#define LEAST      ((double)FLT_MIN)      /* at u = 0 */
-#define LEAST_STEP ((double)FLT_TRUE_MIN) /* the smallest f32 */
-/* What the maximum's product with log2(e) / PARTS may be off by, and more */
-#define STEP_OF_LAST_PLACE (M_LOG2E / PARTS * FLT_EPSILON)
 
 typedef struct {
   const FusedOperator *op;
@@ -201,20 +192,6 @@ StepPrecision row_power_precision(const FusedOperator *op, const FusedReduction 
   return most;
 }
 
-/* Elements of few bits, of whose shares of the sum nothing is taken off: then it does not count whether e^0 is 1 exactly. */
-bool row_power_is_plain(const FusedOperator *op, const FusedReduction *reduction)
-{
-  Powers powers = {op, reduction};
-  if (reduction->source.kind != OPERAND_INPUT ||
-      step_precision(op->inputs[reduction->source.index].tensor->type) == STEP_FULL)
-    return false;
-  for (unsigned i = 0; i < op->n_steps; i++) {
-    const FusedStep *step = &op->steps[i];
-    if (step->op == ONNX_Log || (step->op == ONNX_Sub && is_flag(&powers, &step->operands[1]))) return false;
-  }
-  return true;
-}
-
 bool row_is_power(const FusedOperator *op, const FusedReduction *reduction, const FusedStep *step)
 {
   Powers powers = {op, reduction};
@@ -236,34 +213,16 @@ IrExpr *row_power(StepScope *scope, StepPrecision precision, IrExpr *below)
   return called(scope, names[precision], below);
 }
 
-/* 2^(PARTS u - BELOW), where one operation makes u of an element and holds it in its range, where NaN becomes 0. */
-static IrExpr *power_of_part(StepScope *scope, StepPrecision precision, IrExpr *x, IrExpr *from)
+/* By the hardware's approximation, good to 2^-22 and 1 at 0 exactly: three operations an element, of which a scheduler has the third beside
+ * others, where polynomials take eight. The maximum is taken off first: nothing cancels, however large it is. */
+IrExpr *row_power_of_part(StepScope *scope, IrExpr *below)
 {
-  IrModule *module = scope->build->module;
-  IrOp *part = ir_emit(&scope->builder, OP_FMA, 3, x, ir_float(module, M_LOG2E / PARTS), from);
-  ir_attribute_set(part, ATTR_SATURATE, NULL);
-  IrExpr *u = ir_value(module, ir_result(part, "part", row_tile_type(scope, NUMBER_F32, false)));
-  return called(scope, precision == STEP_BRIEF ? "exp2_part_brief" : "exp2_part_narrow", u);
-}
-
-IrExpr *row_power_of_part(StepScope *scope, StepPrecision precision, IrExpr *below)
-{
-  return power_of_part(scope, precision, below, ir_float(scope->build->module, BELOW / PARTS));
-}
-
-/* Where the maximum is taken off by the same operation, all powers of a row are off by what its product and the sum were rounded by, and
- * so is their sum. A maximum so large that nothing is left of BELOW has to come out as 1 all the same, when all that is smaller is 0:
- * therefore a step of its last place more. */
-IrExpr *row_power_of_element(StepScope *scope, StepPrecision precision, IrExpr *x, IrExpr *maximum)
-{
-  IrModule *module = scope->build->module;
-  IrType one = row_tile_type(scope, NUMBER_F32, true);
-  IrExpr *size = row_tile(scope, OP_ABS, one, "size", maximum, NULL);
-  IrExpr *from = ir_emit_value(&scope->builder, OP_FMA, one, "from", 3, maximum,
-                               ir_float(module, -M_LOG2E / PARTS), ir_float(module, BELOW / PARTS));
-  from = ir_emit_value(&scope->builder, OP_FMA, one, "from", 3, size, ir_float(module, STEP_OF_LAST_PLACE),
-                       from);
-  return power_of_part(scope, precision, x, from);
+  IrType whole = row_tile_type(scope, NUMBER_F32, false);
+  IrExpr *exponent =
+      row_tile(scope, OP_MUL, whole, "exponent", below, ir_float(scope->build->module, M_LOG2E));
+  IrExpr *power = row_tile(scope, OP_EXP2, whole, "power", exponent, NULL);
+  ir_attribute_set(power->value->def, ATTR_FAST, NULL);
+  return power;
 }
 
 IrExpr *row_sum_of_parts(StepScope *scope, IrExpr *sum, IrExpr *maximum)
@@ -272,23 +231,10 @@ IrExpr *row_sum_of_parts(StepScope *scope, IrExpr *sum, IrExpr *maximum)
   return row_tile(scope, OP_ADD, one, "sum", sum, row_tile(scope, OP_SUB, one, "none", maximum, maximum));
 }
 
-/* What a power is multiplied by for its share of the row's sum, and what is added then: so that what was LEAST is 0, and rounded so that
- * it is not -0. */
-static void share_of(StepScope *scope, IrExpr *sum, IrExpr **inverse, IrExpr **least)
-{
-  IrModule *module = scope->build->module;
-  IrType one = row_tile_type(scope, NUMBER_F32, true);
-  *inverse = row_tile(scope, OP_RCP, one, "inverse", sum, NULL);
-  *least = ir_emit_value(&scope->builder, OP_FMA, one, "least", 3, *inverse, ir_float(module, -LEAST),
-                         ir_float(module, LEAST_STEP));
-}
-
 IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum)
 {
-  IrExpr *inverse, *least;
-  share_of(scope, sum, &inverse, &least);
-  return ir_emit_value(&scope->builder, OP_FMA, row_tile_type(scope, NUMBER_F32, false), "share", 3, power,
-                       inverse, least);
+  IrExpr *inverse = row_tile(scope, OP_RCP, row_tile_type(scope, NUMBER_F32, true), "inverse", sum, NULL);
+  return row_tile(scope, OP_MUL, row_tile_type(scope, NUMBER_F32, false), "share", power, inverse);
 }
 
 /* ---- a share less 0 or 1, times a number of the row: a loss's gradient ---- */
@@ -327,12 +273,13 @@ IrExpr *row_gradient_of_part(StepScope *scope, const FusedReduction *reduction, 
   if (!find_gradient(scope->build->op, reduction, step, &gradient)) return NULL;
   StepWriter writer = kernel_steps(scope->build, &scope->builder);
   IrType one = row_tile_type(scope, NUMBER_F32, true), whole = row_tile_type(scope, NUMBER_F32, false);
-  IrExpr *inverse, *least, *times = step_convert(&writer, scope_operand(scope, gradient.times), NUMBER_F32);
-  share_of(scope, scope->reduced[reduction->first + 1], &inverse, &least);
+  IrExpr *times = step_convert(&writer, scope_operand(scope, gradient.times), NUMBER_F32),
+         *sum = scope->reduced[reduction->first + 1],
+         *inverse = row_tile(scope, OP_RCP, one, "inverse", sum, NULL),
+         *flag = scope_operand(scope, &gradient.flag->operands[0]);
   inverse = row_tile(scope, OP_MUL, one, "inverse", inverse, times);
-  least = row_tile(scope, OP_MUL, one, "least", least, times);
-  IrExpr *flag = scope_operand(scope, &gradient.flag->operands[0]),
-         *one_less = row_tile(scope, OP_SUB, one, "less", least, times),
-         *less = ir_emit_value(&scope->builder, OP_SELECT, whole, "less", 3, flag, one_less, least);
+  IrExpr *one_less = row_tile(scope, OP_NEG, one, "less", times, NULL),
+         *less = ir_emit_value(&scope->builder, OP_SELECT, whole, "less", 3, flag, one_less,
+                               ir_float(scope->build->module, 0.0));
   return ir_emit_value(&scope->builder, OP_FMA, whole, "gradient", 3, power, inverse, less);
 }

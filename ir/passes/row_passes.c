@@ -18,11 +18,13 @@ typedef struct {
   unsigned phases;
   IrExpr *whole;  /* columns in whole chunks */
   int64_t pieces; /* of a chunk */
+  int64_t vector; /* elements of a piece that a thread has side by side; 1: it is not known */
 } Passes;
 
 typedef struct { /* of a reduction in the phase at hand */
   IrOp *reduce;
   IrExpr *state[COMBINER_MAX];
+  const IrFunction *raise, *share; /* NULL: states merge with each element */
 } Running;
 
 typedef struct {
@@ -218,6 +220,77 @@ static bool merge(const Passes *passes, Piece *piece, IrBuilder *builder, const 
   return true;
 }
 
+/* ---- States that change once a chunk ---- */
+
+/* The type of one number for each vector of a piece. */
+static IrType joint_type(const Passes *passes, const IrType *wide)
+{
+  IrType type = *wide;
+  type.dims[type.rank - 1] = ir_int(passes->rows->module, passes->rows->extent / passes->vector);
+  return type;
+}
+
+static IrExpr *emit_every(const Passes *passes, IrBuilder *builder, IrExpr *x, const char *with)
+{
+  IrModule *module = passes->rows->module;
+  IrType wide = ir_expr_type(passes->rows->kernel, x), type = joint_type(passes, &wide);
+  IrExpr *result = ir_emit_value(builder, OP_REDUCE, type, with, 1, x);
+  ir_attribute_set(result->value->def, ATTR_WITH, ir_name(module, with));
+  ir_attribute_set(result->value->def, ATTR_DIM, ir_int(module, type.rank - 1));
+  ir_attribute_set(result->value->def, ATTR_EVERY, ir_int(module, passes->vector));
+  return result;
+}
+
+static IrExpr *emit_spread(const Passes *passes, IrBuilder *builder, IrExpr *x, const IrType *wide)
+{
+  IrModule *module = passes->rows->module;
+  IrExpr *result = ir_emit_value(builder, OP_SPREAD, *wide, "base", 1, x);
+  ir_attribute_set(result->value->def, ATTR_DIM, ir_int(module, wide->rank - 1));
+  ir_attribute_set(result->value->def, ATTR_EVERY, ir_int(module, passes->vector));
+  return result;
+}
+
+/* What a reduction takes of a piece, with nothing beyond the row. NULL: *error. */
+static IrExpr *element_of(const Passes *passes, Piece *piece, IrBuilder *builder, const Running *running)
+{
+  IrOp *local = ir_op_clone(builder, running->reduce, piece->map); /* for its operands alone */
+  bool ok = !piece->masked || rows_mask(passes->rows, local, piece->first);
+  IrExpr *x = local->operands[0];
+  ir_op_remove(local);
+  return ok ? x : NULL;
+}
+
+/* The largest of all pieces' elements that a thread has as vectors of the same place, then one change of the state, then what they all add. */
+static bool join(const Passes *passes, Piece *pieces, int64_t n, IrBuilder *builder, const Running *running)
+{
+  g_autofree IrExpr **x = g_new0(IrExpr *, n);
+  IrExpr *most = NULL, *sum = NULL, *raised[3], *arguments[3];
+  builder->mark = running->reduce->mark;
+  for (int64_t i = 0; i < n; i++)
+    if (!(x[i] = element_of(passes, &pieces[i], builder, running))) return false;
+  IrType wide = ir_expr_type(passes->rows->kernel, x[0]), narrow = joint_type(passes, &wide);
+  for (int64_t i = 0; i < n; i++) {
+    most = most ? ir_emit_value(builder, OP_MAX, wide, "most", 2, most, x[i]) : x[i];
+    if (i) ir_attribute_set(most->value->def, ATTR_NAN, NULL);
+  }
+  arguments[0] = running->state[0];
+  arguments[1] = running->state[1];
+  arguments[2] = emit_every(passes, builder, most, "max");
+  const IrOp *wrong = ir_reducer_apply(builder, running->raise, &narrow, arguments, raised);
+  IrExpr *base = wrong ? NULL : emit_spread(passes, builder, raised[2], &wide);
+  for (int64_t i = 0; i < n && !wrong; i++) {
+    IrExpr *share, *of[] = {x[i], base};
+    wrong = ir_reducer_apply(builder, running->share, &wide, of, &share);
+    if (!wrong) sum = sum ? ir_emit_value(builder, OP_ADD, wide, "sum", 2, sum, share) : share;
+  }
+  if (wrong) return refuse(passes, wrong);
+  IrExpr *more = emit_every(passes, builder, sum, "sum");
+  more = ir_emit_value(builder, OP_ADD, narrow, "sum", 2, raised[1], more);
+  ir_emit(builder, OP_SET, 2, running->state[0], raised[0]);
+  ir_emit(builder, OP_SET, 2, running->state[1], more);
+  return true;
+}
+
 static const Running *running_of(const Phase *phase, const IrOp *reduce)
 {
   for (unsigned i = 0; i < phase->running->len; i++) {
@@ -250,9 +323,14 @@ static bool write_pieces(const Phase *phase, IrBuilder *builder, IrExpr *first, 
       IrOp *op = passes->ops->pdata[j];
       const Running *running = running_of(phase, op);
       if (op->code == OP_LOAD || !g_hash_table_contains(phase->needed, op)) continue;
+      if (running && running->raise) continue;
       ok = running ? merge(passes, &pieces[i], builder, running, phase->phase % 2 == 0)
                    : copy(passes, &pieces[i], builder, op);
     }
+  for (unsigned j = 0; j < phase->running->len && ok; j++) {
+    const Running *running = &g_array_index(phase->running, Running, j);
+    if (running->raise) ok = join(passes, pieces, n, builder, running);
+  }
   for (int64_t i = 0; i < n; i++)
     g_hash_table_unref(pieces[i].map);
   return ok;
@@ -336,18 +414,36 @@ static bool write_rest(const Phase *phase, IrBuilder *builder)
   return write_pieces(phase, &inner, passes->whole, passes->pieces, 0, false);
 }
 
+/* Reductions whose states a whole chunk may change at once, where threads have whole vectors. */
+static void find_joint(const Passes *passes, Running *running)
+{
+  const IrExpr *with = ir_attribute_value(running->reduce, ATTR_WITH);
+  const Rows *rows = passes->rows;
+  if (with->kind != EXPR_SYMBOL || running->reduce->n_operands != 2 || passes->vector < 2) return;
+  if (rows->width == rows->extent / passes->vector) return; /* which would be a row's extent */
+  const IrFunction *raise = ir_reducer_part(rows->module, with->name, REDUCER_RAISE),
+                   *share = ir_reducer_part(rows->module, with->name, REDUCER_SHARE);
+  if (!raise || !share || raise->n_parameters != 3 || raise->n_results != 3 || share->n_parameters != 2)
+    return;
+  running->raise = raise;
+  running->share = share;
+}
+
 static bool declare_state(Phase *phase, IrBuilder *builder, IrOp *reduce)
 {
+  const Passes *passes = phase->passes;
+  const Rows *rows = passes->rows;
   Running running = {.reduce = reduce};
-  const Rows *rows = phase->passes->rows;
+  find_joint(passes, &running);
   if (reduce->n_operands > COMBINER_MAX || ir_attribute(reduce, ATTR_SCOPE))
     return refuse(phase->passes, reduce);
   builder->mark = reduce->mark;
   for (unsigned i = 0; i < reduce->n_operands; i++) {
     IrExpr *identity = rows_identity(rows, reduce, i);
     if (!identity) return false;
-    running.state[i] = ir_emit_value(builder, OP_VAR, ir_expr_type(rows->kernel, reduce->operands[i]),
-                                     reduce->results[i]->name, 1, identity);
+    IrType type = ir_expr_type(rows->kernel, reduce->operands[i]);
+    if (running.raise) type = joint_type(passes, &type);
+    running.state[i] = ir_emit_value(builder, OP_VAR, type, reduce->results[i]->name, 1, identity);
     running.state[i]->value->variable = true;
   }
   g_array_append_val(phase->running, running);
@@ -376,6 +472,7 @@ static bool write_phase(Phase *phase, IrBuilder *builder)
   for (unsigned i = 0; i < phase->running->len; i++) {
     const Running *running = &g_array_index(phase->running, Running, i);
     ir_op_move(running->reduce, passes->body, NULL);
+    g_hash_table_remove(passes->wide, running->reduce); /* it takes states, perhaps of many elements each */
     for (unsigned j = 0; j < running->reduce->n_operands; j++)
       running->reduce->operands[j] = running->state[j];
   }
@@ -407,6 +504,8 @@ static void open_chunks(Passes *passes)
   IrModule *module = rows->module;
   int64_t wanted = ir_attribute_int(rows->tiles, ATTR_CHUNK, 1);
   passes->pieces = MAX(1, wanted / rows->extent);
+  int64_t threads = ir_launch_threads(rows->kernel);
+  passes->vector = rows->extent % threads || rows->every->len ? 1 : rows->extent / threads;
   IrExpr *chunk = ir_int(module, passes->pieces * rows->extent);
   IrExpr *count = ir_binary(module, OPERATOR_DIV, rows->columns, chunk);
   passes->whole = ir_binary(module, OPERATOR_MUL, count, chunk);

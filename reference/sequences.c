@@ -1,10 +1,11 @@
 /* VarlenAttention: attention of sequences whose rows lie behind one another, sequence by sequence and head by head, from the
  * operators it is made of, so that errors are theirs. Rows of no sequence keep what was there, which is NaN here. */
 #include "reference/parts.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE, K_SCALE, V_SCALE, SLOPES };
+enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE, K_SCALE, V_SCALE, SLOPES, SINK };
 
 static const Value *given(const ReferenceCall *call, unsigned input)
 {
@@ -149,6 +150,19 @@ static void give(const Attend *at, unsigned output, const Part *part)
 
 static const int64_t last_axis = -1;
 
+/* What the sink leaves of each row's result, and of the sums with it. A sink of -infinity is none. */
+static Part sunk(Attend *at, const Part *sums, Part *with)
+{
+  Parts *parts = &at->parts;
+  const Value *sinks = given(parts->call, SINK);
+  double sink = sinks->floats[sinks->n > 1 ? at->head : 0];
+  Part above = part_of(parts, "Sub", part_copy(parts, sums), part_number(parts, MAX(sink, -FLT_MAX)));
+  Part apart = part_of(parts, "Neg", part_of(parts, "Abs", part_copy(parts, &above), (Part){0}), (Part){0}),
+       most = part_of(parts, "Max", part_copy(parts, sums), part_number(parts, sink));
+  *with = part_of(parts, "Add", most, part_of(parts, "Softplus", apart, (Part){0}));
+  return part_of(parts, "Sigmoid", above, (Part){0});
+}
+
 static void attend(Attend *at, unsigned n_outputs)
 {
   static const ReferenceAttribute softmax[] = {{.name = "axis", .integer = -1},
@@ -156,17 +170,24 @@ static void attend(Attend *at, unsigned n_outputs)
   const ReferenceAttribute sum[] = {{.name = "axes", .integers = &last_axis, .n = 1},
                                     {.name = "keepdims", .integer = 1},
                                     {.name = "noop_with_empty_axes", .integer = 0}};
-  Part scores = scores_of(at);
-  if (at->parts.ok && n_outputs > 1 && at->outputs[1]) {
-    Part total = part_step(&at->parts, "ReduceLogSumExp", part_copy(&at->parts, &scores), (Part){0}, sum,
-                           G_N_ELEMENTS(sum), NUMBER_F32);
-    if (at->parts.ok) give(at, 1, &total);
+  bool sinks = given(at->parts.call, SINK), sums = n_outputs > 1 && at->outputs[1];
+  Part scores = scores_of(at), total = {0}, share = {0};
+  if (at->parts.ok && (sums || sinks))
+    total = part_step(&at->parts, "ReduceLogSumExp", part_copy(&at->parts, &scores), (Part){0}, sum,
+                      G_N_ELEMENTS(sum), NUMBER_F32);
+  if (at->parts.ok && sinks) {
+    Part with;
+    share = sunk(at, &total, &with);
     part_clear(&total);
+    total = with;
   }
+  if (at->parts.ok && sums) give(at, 1, &total);
+  part_clear(&total);
   /* kernels multiply weights in the operands' type */
   Part weights = part_step(&at->parts, "Softmax", scores, (Part){0}, softmax, G_N_ELEMENTS(softmax),
                            at->parts.call->inputs[Q]->type);
   Part result = part_of(&at->parts, "MatMul", weights, take(at, V, false));
+  if (sinks) result = part_of(&at->parts, "Mul", result, share);
   if (at->parts.ok) give(at, 0, &result);
   part_clear(&result);
 }

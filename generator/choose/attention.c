@@ -196,9 +196,11 @@ static bool is_grouped(const Problem *problem, Range range)
                 (attention->pages.rows && i == attention->pages.table);
     if (list || fused_is_contracted(problem->op, i) || attention_is_by_group(attention, i)) continue;
     const FusedInput *input = &problem->op->inputs[i];
-    if (!symbolic_equals(input->strides[ATTENTION_HEAD], 0) ||
-        !symbolic_equals(input->strides[ATTENTION_ROW], 0))
-      return false;
+    static const unsigned along[] = {ATTENTION_ROW, ATTENTION_KEY, ATTENTION_COLUMN};
+    for (unsigned d = 0; d < G_N_ELEMENTS(along); d++) /* one number for each head is gathered */
+      if (!symbolic_equals(input->strides[along[d]], 0) &&
+          (d == 0 || !symbolic_equals(input->strides[ATTENTION_HEAD], 0)))
+        return false;
   }
   return true;
 }

@@ -19,7 +19,8 @@
 #pragma once
 #include "generator/front/infer_private.h"
 
-#define EXPAND_MAX_INPUTS 9
+#define EXPAND_MAX_INPUTS 11
+#define EXPAND_AT_ONCE    9 /* of them, of nodes that take as many as there are */
 
 typedef struct Expansion Expansion;
 

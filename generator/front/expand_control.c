@@ -156,8 +156,8 @@ static GraphTensor *stack_of(Expansion *x, GPtrArray *items, bool turned)
     g_ptr_array_add(rows, expand_unsqueeze(x, "row", items->pdata[turned ? items->len - 1 - i : i], 0));
   while (rows->len > 1 && !expand_failed(x)) {
     GPtrArray *joined = g_ptr_array_new();
-    for (unsigned i = 0; i < rows->len; i += EXPAND_MAX_INPUTS) {
-      ExpandNode node = {ONNX_Concat, "stack", MIN(rows->len - i, EXPAND_MAX_INPUTS)};
+    for (unsigned i = 0; i < rows->len; i += EXPAND_AT_ONCE) {
+      ExpandNode node = {ONNX_Concat, "stack", MIN(rows->len - i, EXPAND_AT_ONCE)};
       memcpy(node.inputs, rows->pdata + i, node.n_inputs * sizeof(GraphTensor *));
       g_ptr_array_add(joined, node.n_inputs > 1 ? expand_node(x, &node) : rows->pdata[i]);
     }

@@ -6,7 +6,7 @@
 
 #define MOST_LABELS 64 /* 52 letters and those of an ellipsis */
 #define ELLIPSIS    52 /* the first of an ellipsis's, the last one stands behind */
-#define MOST_TERMS  EXPAND_MAX_INPUTS
+#define MOST_TERMS  EXPAND_AT_ONCE
 
 /* A tensor whose dimensions have labels. */
 typedef struct {

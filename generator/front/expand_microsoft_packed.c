@@ -234,7 +234,6 @@ static void check_paged(Packed *at)
   check_rank(at, PAST, 1, "[sequences]");
   check_rank(at, TABLE, 2, "[sequences, pages]");
   check_rank(at, SLOTS, 1, "[tokens]");
-  expand_refuse_input(x, SINK, "head_sink");
   expand_refuse_input(x, Q_NORM, "q_norm_weight");
   expand_refuse_input(x, K_NORM, "k_norm_weight");
 }
@@ -274,17 +273,19 @@ void expand_paged_attention(Expansion *x)
                                            .further = &caches[1],
                                            .n_further = 1});
   int64_t window = attribute(&at, "local_window_size")->integer;
-  GraphTensor *y = attend(
-      &at,
-      (ExpandNode){.n_inputs = 7,
-                   .inputs = {by_heads(&at, "q", at.of.q, at.of.heads),
-                              expand_cache_widened(x, &keys, "keys", caches[0]),
-                              expand_cache_widened(x, &values, "values", caches[1]),
-                              expand_input(x, ROW_ENDS), NULL, lengths_of(&at), expand_input(x, TABLE)},
-                   .attributes = {{"is_causal", 1},
-                                  {"left_window_size", window > 0 ? window - 1 : -1},
-                                  {"softcap", .number = attribute(&at, "softcap")->number}}},
-      3);
+  GraphTensor *sink = expand_input(x, SINK);
+  GraphTensor *y =
+      attend(&at,
+             (ExpandNode){.n_inputs = sink ? 11 : 7,
+                          .inputs = {by_heads(&at, "q", at.of.q, at.of.heads),
+                                     expand_cache_widened(x, &keys, "keys", caches[0]),
+                                     expand_cache_widened(x, &values, "values", caches[1]),
+                                     expand_input(x, ROW_ENDS), NULL, lengths_of(&at), expand_input(x, TABLE),
+                                     NULL, NULL, NULL, sink},
+                          .attributes = {{"is_causal", 1},
+                                         {"left_window_size", window > 0 ? window - 1 : -1},
+                                         {"softcap", .number = attribute(&at, "softcap")->number}}},
+             3);
   expand_give(x, 1, caches[0]);
   expand_give(x, 2, caches[1]);
   give_rows(&at, y);

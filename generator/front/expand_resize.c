@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define AXES_AT_ONCE ((EXPAND_MAX_INPUTS - 1) / 2)
+#define AXES_AT_ONCE ((EXPAND_AT_ONCE - 1) / 2)
 /* Elements that one kernel weighs for a point; beyond, each dimension has a kernel of its own, which weighs fewer in all. */
 #define WEIGHED_AT_ONCE 16
 #define MOST_FACTOR     16 /* that sizes are looked for to be of an open extent */

@@ -41,9 +41,10 @@ bool infer_sequences_type(Inference *at, NumberType *type)
     if (matrix && have != *type && !(graph_is_narrow(have) && have == node->inputs[SEQUENCES_K]->type))
       return refuse(at, i, "type", "insert a Cast",
                     "queries, keys and values are of one type, or keys and values of one of 8 bits");
-    if (i == SEQUENCES_SLOPES && number_class(have) != NUMBER_FLOAT)
-      return refuse(at, i, "type", "insert a Cast", "slopes are floats");
-    if (i >= SEQUENCES_K_SCALE && i != SEQUENCES_SLOPES && !check_scale_type(at, i)) return false;
+    if (i >= SEQUENCES_SLOPES && number_class(have) != NUMBER_FLOAT)
+      return refuse(at, i, "type", "insert a Cast",
+                    i == SEQUENCES_SINK ? "sinks are floats" : "slopes are floats");
+    if (i >= SEQUENCES_K_SCALE && i < SEQUENCES_SLOPES && !check_scale_type(at, i)) return false;
     if (matrix || i >= SEQUENCES_K_SCALE) continue;
     if (have != NUMBER_S32 && !(table && have == NUMBER_S64))
       return refuse(at, i, "type", "insert a Cast", "it is s32");
@@ -149,13 +150,15 @@ static bool check_scale(Inference *at, unsigned input, const GraphTensor *of)
 }
 
 /* One number for each head of queries, or one for all. */
-static bool check_slopes(Inference *at)
+static bool check_of_heads(Inference *at, unsigned input, const char *what)
 {
-  const GraphTensor *slopes = given(at->node, SEQUENCES_SLOPES), *q = at->node->inputs[SEQUENCES_Q];
-  bool fits = !slopes || graph_has_one_element(slopes) ||
-              (slopes->rank == 1 && infer_same(at, slopes->shape[0], q->shape[1]));
-  return fits || refuse(at, SEQUENCES_SLOPES, "shape", NULL,
-                        "slopes are one number for each head of queries, or one number");
+  const GraphTensor *numbers = given(at->node, input), *q = at->node->inputs[SEQUENCES_Q];
+  bool fits = !numbers || graph_has_one_element(numbers) ||
+              (numbers->rank == 1 && infer_same(at, numbers->shape[0], q->shape[1]));
+  if (fits) return true;
+  g_autofree char *message =
+      g_strdup_printf("%s are one number for each head of queries, or one number", what);
+  return refuse(at, input, "shape", NULL, message);
 }
 
 static bool check_attributes(Inference *at)
@@ -186,7 +189,8 @@ bool infer_sequences(Inference *at, Shape *shape)
     return refuse(at, SEQUENCES_ENDS, "shape", NULL, "it begins with 0, and has an end for each sequence");
   if (!check_attributes(at) || !check_keys(at, one_less(at, node->inputs[SEQUENCES_ENDS]->shape[0])) ||
       !check_same(at, SEQUENCES_K, k->rank - 1, q->shape[2], "that of the queries") ||
-      !check_scale(at, SEQUENCES_K_SCALE, k) || !check_scale(at, SEQUENCES_V_SCALE, v) || !check_slopes(at))
+      !check_scale(at, SEQUENCES_K_SCALE, k) || !check_scale(at, SEQUENCES_V_SCALE, v) ||
+      !check_of_heads(at, SEQUENCES_SLOPES, "slopes") || !check_of_heads(at, SEQUENCES_SINK, "sinks"))
     return false;
   int64_t heads, own;
   bool known = symbolic_is_constant(q->shape[1], &heads) && symbolic_is_constant(k->shape[k->rank - 2], &own);

@@ -13,6 +13,7 @@ enum {
   SEQUENCES_K_SCALE, /* of keys and values of 8 bits */
   SEQUENCES_V_SCALE,
   SEQUENCES_SLOPES, /* of heads, times key - row */
+  SEQUENCES_SINK,   /* of heads: a score without a value, which each row sees */
 };
 
 typedef enum {

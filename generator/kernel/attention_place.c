@@ -68,8 +68,32 @@ IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, boo
   return ir_index_array(module, ir_value(module, tensor), ATTENTION_RANK, at);
 }
 
+/* One number for each head, where the heads of a group are rows of a tile. */
+static IrExpr *load_of_heads(StepScope *scope, unsigned input)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrValue *tensor = scope->tensors[input];
+  IrExpr *const *steps = tensor->type.strides;
+  IrExpr *first = ir_binary(module, OPERATOR_MUL, place->at[ATTENTION_HEAD], attention_group(scope->build));
+  IrExpr *head = attention_grouped_head(scope, place->at[ATTENTION_ROW]);
+  head = attention_emit(scope, OP_ADD, NUMBER_S32, place->rows, 1, head, first);
+  head = attention_emit(scope, OP_CAST, NUMBER_S64, place->rows, 1, head, NULL);
+  head = attention_emit(scope, OP_MUL, NUMBER_S64, place->rows, 1, head, steps[ATTENTION_HEAD]);
+  IrExpr *of_batch = ir_binary(module, OPERATOR_MUL, place->at[ATTENTION_BATCH], steps[ATTENTION_BATCH]);
+  head = attention_emit(scope, OP_ADD, NUMBER_S64, place->rows, 1, head, of_batch);
+  int64_t extent[2] = {place->rows, 1};
+  IrType type = ir_tile(module, tensor->type.element, 2, extent, NULL);
+  return ir_emit_value(&scope->builder, OP_GATHER, type, tensor->name, 2, ir_value(module, tensor), head);
+}
+
 IrExpr *attention_load(StepScope *scope, unsigned input)
 {
+  const FusedAttention *attention = attention_of(scope->build->op);
+  const Symbolic *of_head = scope->build->op->inputs[input].strides[ATTENTION_HEAD];
+  bool of_heads = attention_is_grouped(scope->build) && !attention_is_by_group(attention, input) &&
+                  !symbolic_equals(of_head, 0);
+  if (of_heads) return load_of_heads(scope, input);
   int64_t extent[2];
   IrExpr *access = attention_corner(scope, scope->tensors[input], extent, false);
   return scope_load_tile(scope, input, access, extent);

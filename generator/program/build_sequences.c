@@ -4,12 +4,14 @@
  *   axis t: N length %5                           its keys
  *   %1 = scan begins {b} ends[b + 1]              where its rows begin; %2 = scan lengths: how many there are
  *   %3 = reduce dot {d} q[%1 + m, h*G + g, d], k[...]
+ *   with sinks, times Sigmoid(L - sink[h*G + g]), L being ln sum e^score, which becomes max(L, sink) + Softplus(-|L - sink|)
  *   with slopes, + slope[h*G + g] (t - m), scaled, capped, masked by t - m; softmax along t; reduce dot {t} with v; write y[%1 + m, h*G + g, e]
  *
  * Scales of keys of 8 bits multiply the product; those of values the weights, where they differ from key to key, or the result.
  */
 #include "generator/front/sequences.h"
 #include "generator/program/build_private.h"
+#include <float.h>
 #include <string.h>
 
 typedef struct {
@@ -152,6 +154,16 @@ static ProgramValue times(Sequences *s, ProgramValue value, ProgramValue scale)
   return scale.kind == VALUE_ABSENT ? value : program_add_number(s->at, s->node, ONNX_Mul, value, scale);
 }
 
+/* One number for each head of queries, or one for all. */
+static ProgramValue read_of_heads(Sequences *s, const GraphTensor *numbers)
+{
+  ProgramAccess access = {.tensor = numbers};
+  const Symbolic *first = symbolic_constant(s->at->program->arena, 0);
+  for (unsigned d = 0; d < numbers->rank; d++)
+    access.at[d] = (ProgramIndex){graph_has_one_element(numbers) ? first : query_head(s), PROGRAM_NONE};
+  return program_add_read(s->at, s->node, access);
+}
+
 /* Scores that lean by head, in f32, where masks count key - row from. `by`: slopes are those of scores divided by it. */
 static ProgramValue leant(Sequences *s, ProgramValue scores, bool ending, double by)
 {
@@ -159,11 +171,7 @@ static ProgramValue leant(Sequences *s, ProgramValue scores, bool ending, double
   Arena *arena = at->program->arena;
   const GraphTensor *slopes = s->node->n_inputs > SEQUENCES_SLOPES ? s->node->inputs[SEQUENCES_SLOPES] : NULL;
   if (!slopes) return scores;
-  ProgramAccess access = {.tensor = slopes};
-  if (slopes->rank)
-    access.at[0] = (ProgramIndex){graph_has_one_element(slopes) ? symbolic_constant(arena, 0) : query_head(s),
-                                  PROGRAM_NONE};
-  ProgramValue slope = program_add_read(at, s->node, access);
+  ProgramValue slope = read_of_heads(s, slopes);
   if (by != 1)
     slope = program_add_number(at, s->node, ONNX_Mul, slope, program_immediate((float)(1 / by), NUMBER_F32));
   ProgramValue distance =
@@ -179,6 +187,24 @@ static void write(Sequences *s, unsigned output, ProgramValue value)
   if (s->node->n_outputs <= output || !s->node->outputs[output]) return;
   const GraphTensor *tensor = s->node->outputs[output];
   program_write(s->at, s->node, row_access(s, tensor, s->width), value);
+}
+
+/* What the sink leaves of the result, and of the sums, unless they are NULL, with it. Rows that see no key have the sink alone: 0.
+ * A sink of -infinity is none: where sums are so too, their difference is to be a number. */
+static ProgramValue sunk(Sequences *s, const GraphTensor *tensor, ProgramValue total, ProgramValue *sums)
+{
+  ProgramBuilder *at = s->at;
+  const GraphNode *node = s->node;
+  ProgramValue sink = read_of_heads(s, tensor),
+               finite = program_add_number(at, node, ONNX_Max, sink, program_immediate(-FLT_MAX, NUMBER_F32)),
+               above = program_add_number(at, node, ONNX_Sub, total, finite);
+  if (sums) { /* of a small and a large number, too */
+    ProgramValue apart = program_add_number(at, node, ONNX_Abs, above, none),
+                 less = program_add_number(at, node, ONNX_Neg, apart, none),
+                 more = program_add_number(at, node, ONNX_Softplus, less, none);
+    *sums = program_add_number(at, node, ONNX_Add, program_add_number(at, node, ONNX_Max, total, sink), more);
+  }
+  return program_add_number(at, node, ONNX_Sigmoid, above, none);
 }
 
 /* ---- the whole ---- */
@@ -228,7 +254,10 @@ void program_add_sequences(ProgramBuilder *at, const GraphNode *node)
   sum.result = 1;
   weights = times(s, weights, read_scale(s, SEQUENCES_V_SCALE, true));
   ProgramValue result = program_add_dot(at, node, weights, read_keys(s, SEQUENCES_V, s->width), 1u << s->key);
+  const GraphTensor *sink = node->n_inputs > SEQUENCES_SINK ? node->inputs[SEQUENCES_SINK] : NULL;
+  bool sums = node->n_outputs > 1 && node->outputs[1];
+  ProgramValue total = sums || sink ? program_add_log_sum(at, node, NUMBER_F32, peak, sum) : none;
+  if (sink) result = times(s, result, sunk(s, sink, total, sums ? &total : NULL));
   write(s, 0, times(s, result, read_scale(s, SEQUENCES_V_SCALE, false)));
-  if (node->n_outputs < 2 || !node->outputs[1]) return;
-  write(s, 1, program_add_log_sum(at, node, NUMBER_F32, peak, sum));
+  if (sums) write(s, 1, total);
 }

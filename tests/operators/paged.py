@@ -20,12 +20,13 @@ def tensor(kind, *shape):
     return {"type": kind, "shape": list(shape)}
 
 
-def attend(q, keys, values, scale, cap=0):
+def attend(q, keys, values, scale, cap=0, sink=-math.inf):
     scores = [scale * sum(x * y for x, y in zip(q, k)) for k in keys]
     scores = [cap * math.tanh(x / cap) for x in scores] if cap else scores
-    peak = max(scores)
+    peak = max(scores + [sink])
     weights = [math.exp(x - peak) for x in scores]
-    return [sum(w * v[e] for w, v in zip(weights, values)) / sum(weights) for e in range(len(values[0]))]
+    total = sum(weights) + math.exp(sink - peak)
+    return [sum(w * v[e] for w, v in zip(weights, values)) / total for e in range(len(values[0]))]
 
 
 def turned(x, place, given, size):
@@ -67,7 +68,7 @@ def check_packed(gpu, kind, heads, size, lengths, together, bias):
 class Paged:
     """A graph, and the sequences as lists of keys and values by which results are judged."""
 
-    def __init__(self, gpu, kind, heads, kv_heads, size, pages, rows, columns, sequences, packed=False, slots=False, window=0, cap=0, stored=None):
+    def __init__(self, gpu, kind, heads, kv_heads, size, pages, rows, columns, sequences, packed=False, slots=False, window=0, cap=0, stored=None, sinks=False):
         self.__dict__.update({k: v for k, v in locals().items() if k != "self"})
         self.keys, self.values = ([[[] for _ in range(kv_heads)] for _ in range(sequences)] for _ in range(2))
         order = draw.sample(range(pages), sequences * columns)
@@ -82,6 +83,9 @@ class Paged:
         inputs = {**rows, "kc": cache, "vc": cache, "ends": tensor("s32", self.sequences + 1), "past": tensor("s32", self.sequences),
                   "table": tensor("s32", self.sequences, self.columns), "cos": angles, "sin": angles, **({"slots": tensor("s32", t)} if self.slots else {})}
         names = ["q", *(["", ""] if self.packed else "kv"), "kc", "vc", "ends", "past", "table", "cos", "sin", *(["slots"] if self.slots else [])]
+        if self.sinks:
+            inputs["sink"] = tensor(self.kind, self.heads)
+            names += [""] * (11 - len(names)) + ["sink"]
         scales = {x[0] + "s": {"type": "f32", "shape": [1], "data": [unit]} for x, unit in UNITS.items()} if self.stored else {}
         names += [""] * (14 - len(names)) + list(scales) if scales else []
         more = {**({x: "PER_TENSOR" for x in ("k_quant_type", "v_quant_type")} if scales else {}), **({"local_window_size": self.window} if self.window else {}), **({"softcap": self.cap} if self.cap else {})}
@@ -133,14 +137,15 @@ class Paged:
                     last = past[b] + m + 1
                     first = max(0, last - self.window) if self.window else 0
                     q = turned(self.row(inputs, "q", ends[b] + m, g), past[b] + m, inputs, self.size)
-                    wanted += attend(q, self.keys[b][g // group][first:last], self.values[b][g // group][first:last], 1 / math.sqrt(self.size), self.cap)
+                    wanted += attend(q, self.keys[b][g // group][first:last], self.values[b][g // group][first:last], 1 / math.sqrt(self.size), self.cap,
+                                     inputs["sink"][g] if self.sinks else -math.inf)
         compare(f"{self.gpu} {self.kind} paged {lengths} behind {past}", self.kind, found["y"], wanted)
 
 
 for device in ("h100", "a100"):
     check_packed(device, "bf16", 2, 64, [1, 33, 7], False, True)
     check_packed(device, "f16", 1, 64, [5, 65], True, False)
-    for settings in ({"kind": "f16", "packed": True, "cap": 20.0}, {"kind": "bf16", "slots": True, "window": 9},
+    for settings in ({"kind": "f16", "packed": True, "cap": 20.0}, {"kind": "bf16", "slots": True, "window": 9, "sinks": True},
                      {"kind": "f16", "packed": True, "stored": "s8"}):
         paged = Paged(device, heads=4, kv_heads=2, size=64, pages=13, rows=16, columns=3, sequences=3, **settings)
         for i, lengths in enumerate(([17, 1, 5], [1, 1, 1], [3, 0, 1])):

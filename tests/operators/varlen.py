@@ -10,9 +10,9 @@ GPUS = ["h100", "a100"]
 
 
 def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None, keys=None, lengths=None, table=None, page=0, sums=False, cast=False,
-           align=16, stored=None, scales=None, front=None, slopes=None, **attributes):
+           align=16, stored=None, scales=None, front=None, slopes=None, sinks=None, **attributes):
     """ends, key_ends, lengths, table: numbers; keys: of the tensor; page: rows of one. stored: keys' and values' type; scales: what they broadcast
-    along, as inputs, or (front) of a node in front: DequantizeLinear's axis, or Cast's. slopes: their shape."""
+    along, as inputs, or (front) of a node in front: DequantizeLinear's axis, or Cast's. slopes, sinks: their shapes."""
     dv, rows = dv or d, rows or max(ends + [1])
     of_keys = [rows] if key_ends is None and lengths is None else [keys] if lengths is None else [keys, page] if table else [len(lengths), keys]
     inputs = {"q": {"type": dtype, "shape": [rows, heads, d], "align": max(align, 2)}, "k": {"type": dtype, "shape": of_keys + [own, d], "align": align},
@@ -48,6 +48,9 @@ def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None,
     if slopes is not None:
         inputs["lean"] = {"type": "f32", "shape": slopes}
         names += [""] * (9 - len(names)) + ["lean"]
+    if sinks is not None:
+        inputs["sink"] = {"type": "f32", "shape": sinks}
+        names += [""] * (10 - len(names)) + ["sink"]
     nodes += [{"op": "VarlenAttention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": attributes}]
     if cast:
         nodes.append({"op": "Cast", "inputs": ["y"], "outputs": ["z"], "attributes": {"to": "f32"}})
@@ -91,6 +94,12 @@ def cases():
         yield varlen([0, 1, 2, 3, 4], 4, 2, 64, lengths=[64, 65, 1, 128], keys=128, is_causal=1, slopes=slopes, sums=True, dtype="f16")
     yield varlen([0, 1, 2, 90], 4, 1, 128, lengths=[1, 77, 200], table=[5, -1, 0, 1, 3, -3], page=128, keys=6, is_causal=1, stored="e4m3", scales=[],
                  front="DequantizeLinear", slopes=[4])
+    # sinks of heads, or one: sequences without rows, rows without keys, keys divided among blocks
+    for dtype in ("bf16", "f16"):
+        yield varlen([0, 0, 1, 64, 193], 4, 2, 64, dtype=dtype, is_causal=1, sinks=[4], sums=True)
+        yield varlen([0, 1, 2, 65, 194], 4, 2, 64, dtype=dtype, lengths=[0, 1, 63, 129], table=shuffled(20, 4 * 9), page=16, keys=20, sinks=[4], slopes=[4])
+    yield varlen([0, 1, 2, 3, 4], 4, 2, 64, lengths=[0, 1, 63, 129], keys=140, is_causal=1, sinks=[], sums=True)
+    yield varlen([0, 3, 4, 4, 5, 9], 4, 1, 64, lengths=[16389, 300, 7, 0, 9], keys=16400, is_causal=1, sinks=[4], sums=True)
     # pages: shorter and longer than tiles, shared and in no order
     for page in (16, 64, 256):
         each = 512 // page

@@ -37,6 +37,10 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
     sequences_fill(sequences, list, input->type, tensor->data, tensor->n);
     return tensor;
   }
+  if (tensor && sequences_read_tree(input)) {
+    tensor_fill_range(tensor, seed, index, G_MININT32, G_MAXINT32);
+    return tensor;
+  }
   int64_t slots = append_slots(input);
   if (tensor && slots) {
     tensor_fill_range(tensor, seed, index, 0, slots);

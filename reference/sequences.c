@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE, K_SCALE, V_SCALE, SLOPES, SINK };
+enum { Q, K, V, ENDS, KEY_ENDS, LENGTHS, TABLE, K_SCALE, V_SCALE, SLOPES, SINK, TREE };
 
 static const Value *given(const ReferenceCall *call, unsigned input)
 {
@@ -112,6 +112,18 @@ static Part leant(Attend *at, Part scores)
   return part_of(&at->parts, "Add", scores, bias);
 }
 
+enum { WORD = 32 }; /* bits */
+
+/* Does the tree let row i see key j? */
+static bool is_named(const Attend *at, int64_t i, int64_t j)
+{
+  const Value *tree = given(at->parts.call, TREE);
+  int64_t own = j - (at->keys - at->rows), word = own / WORD;
+  if (!tree || own < 0) return true;
+  return word < tree->shape[1] &&
+         (uint32_t)tree->integers[(at->begin + i) * tree->shape[1] + word] >> own % WORD & 1;
+}
+
 /* Hides keys that a row does not see. */
 static void mask(const Attend *at, Part *scores)
 {
@@ -120,7 +132,7 @@ static void mask(const Attend *at, Part *scores)
   for (int64_t i = 0; at->parts.ok && i < at->rows; i++)
     for (int64_t j = 0; j < at->keys; j++) {
       int64_t distance = j - i - shift;
-      if (distance >= seen.least && distance <= seen.most) continue;
+      if (distance >= seen.least && distance <= seen.most && is_named(at, i, j)) continue;
       scores->value->floats[i * at->keys + j] = -INFINITY;
       if (scores->errors.each) scores->errors.each[i * at->keys + j] = 0;
     }

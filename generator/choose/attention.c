@@ -193,7 +193,8 @@ static bool is_grouped(const Problem *problem, Range range)
   for (unsigned i = 0; i < problem->op->n_inputs; i++) {
     const AttentionSequences *lists = &attention->sequences;
     bool list = i == lists->ends || i == lists->lengths || i == lists->unread ||
-                (attention->pages.rows && i == attention->pages.table);
+                (attention->pages.rows && i == attention->pages.table) ||
+                (attention->tree.taken && i == attention->tree.input);
     if (list || fused_is_contracted(problem->op, i) || attention_is_by_group(attention, i)) continue;
     const FusedInput *input = &problem->op->inputs[i];
     static const unsigned along[] = {ATTENTION_ROW, ATTENTION_KEY, ATTENTION_COLUMN};

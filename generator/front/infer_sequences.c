@@ -41,11 +41,12 @@ bool infer_sequences_type(Inference *at, NumberType *type)
     if (matrix && have != *type && !(graph_is_narrow(have) && have == node->inputs[SEQUENCES_K]->type))
       return refuse(at, i, "type", "insert a Cast",
                     "queries, keys and values are of one type, or keys and values of one of 8 bits");
-    if (i >= SEQUENCES_SLOPES && number_class(have) != NUMBER_FLOAT)
+    bool of_heads = i == SEQUENCES_SLOPES || i == SEQUENCES_SINK;
+    if (of_heads && number_class(have) != NUMBER_FLOAT)
       return refuse(at, i, "type", "insert a Cast",
                     i == SEQUENCES_SINK ? "sinks are floats" : "slopes are floats");
     if (i >= SEQUENCES_K_SCALE && i < SEQUENCES_SLOPES && !check_scale_type(at, i)) return false;
-    if (matrix || i >= SEQUENCES_K_SCALE) continue;
+    if (matrix || (i >= SEQUENCES_K_SCALE && i != SEQUENCES_TREE)) continue;
     if (have != NUMBER_S32 && !(table && have == NUMBER_S64))
       return refuse(at, i, "type", "insert a Cast", "it is s32");
   }
@@ -161,6 +162,15 @@ static bool check_of_heads(Inference *at, unsigned input, const char *what)
   return refuse(at, input, "shape", NULL, message);
 }
 
+/* Bits of each row, 32 in a number. */
+static bool check_tree(Inference *at)
+{
+  const GraphTensor *tree = given(at->node, SEQUENCES_TREE);
+  return !tree ||
+         (check_rank(at, SEQUENCES_TREE, 2, "[T, words]") &&
+          check_same(at, SEQUENCES_TREE, 0, at->node->inputs[SEQUENCES_Q]->shape[0], "that of the queries"));
+}
+
 static bool check_attributes(Inference *at)
 {
   static const char *const windows[] = {"left_window_size", "right_window_size"};
@@ -190,7 +200,8 @@ bool infer_sequences(Inference *at, Shape *shape)
   if (!check_attributes(at) || !check_keys(at, one_less(at, node->inputs[SEQUENCES_ENDS]->shape[0])) ||
       !check_same(at, SEQUENCES_K, k->rank - 1, q->shape[2], "that of the queries") ||
       !check_scale(at, SEQUENCES_K_SCALE, k) || !check_scale(at, SEQUENCES_V_SCALE, v) ||
-      !check_of_heads(at, SEQUENCES_SLOPES, "slopes") || !check_of_heads(at, SEQUENCES_SINK, "sinks"))
+      !check_of_heads(at, SEQUENCES_SLOPES, "slopes") || !check_of_heads(at, SEQUENCES_SINK, "sinks") ||
+      !check_tree(at))
     return false;
   int64_t heads, own;
   bool known = symbolic_is_constant(q->shape[1], &heads) && symbolic_is_constant(k->shape[k->rank - 2], &own);

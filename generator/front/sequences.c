@@ -15,6 +15,17 @@ const GraphNode *sequences_reader(const GraphTensor *input, unsigned *list)
   return NULL;
 }
 
+bool sequences_read_tree(const GraphTensor *input)
+{
+  for (unsigned i = 0; i < input->n_consumers; i++) {
+    const GraphNode *node = input->consumers[i];
+    if (node->op->id == ONNX_VarlenAttention && node->n_inputs > SEQUENCES_TREE &&
+        node->inputs[SEQUENCES_TREE] == input)
+      return true;
+  }
+  return false;
+}
+
 static int64_t extent(const GraphTensor *tensor, unsigned d)
 {
   int64_t value = 0;

@@ -14,7 +14,10 @@ enum {
   SEQUENCES_V_SCALE,
   SEQUENCES_SLOPES, /* of heads, times key - row */
   SEQUENCES_SINK,   /* of heads: a score without a value, which each row sees */
+  SEQUENCES_TREE,   /* of rows: which of the last keys, as many as rows, each sees, as bits */
 };
+
+#define SEQUENCES_WORD 32 /* bits of a word of a tree */
 
 typedef enum {
   KEYS_OWN,    /* as rows do */
@@ -60,6 +63,8 @@ static inline int graph_scale_beyond(const GraphNode *node, const GraphTensor *s
 
 /* The VarlenAttention that reads lists from the input, and which of its inputs that is; NULL: none. */
 const GraphNode *sequences_reader(const GraphTensor *input, unsigned *list);
+/* Does a VarlenAttention read bits of a tree from the input? */
+bool sequences_read_tree(const GraphTensor *input);
 /* Numbers from 0 on become a list that is right for the node, whose extents are known. */
 void sequences_fill(const GraphNode *node, unsigned list, NumberType type, void *values, size_t n);
 /* What is wrong with a list, for people (g_free); NULL: nothing. lengths: those of the node if they are known, else NULL. */

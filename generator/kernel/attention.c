@@ -117,6 +117,8 @@ static void add_tensors(KernelBuild *build)
     else if (sequences->packed && (i == sequences->ends || i == sequences->lengths))
       build->inputs[i] =
           add_list(build, i, i == sequences->ends ? sequences->of_ends : sequences->of_lengths);
+    else if (attention_of(op)->tree.taken && i == attention_of(op)->tree.input)
+      build->inputs[i] = attention_add_tree(build, i);
     else if (pages->rows && i == pages->table)
       build->inputs[i] = add_table(build, i);
     else if (pages->scales[0] && i == attention_of(op)->key_scale_input)

@@ -43,6 +43,15 @@ void attention_add_place(StepScope *scope, AttentionPlace *place, bool keys);
 bool attention_write_score(KernelBuild *build);
 /* Scores of the products (anchor 0) at the place, without bounds; in powers of 2 where the template's own scale is ln 2. NULL: an error. */
 IrExpr *attention_write_scores(StepScope *scope);
+/* A tree's words, [row of all sequences, 1, 1, word]. */
+IrValue *attention_add_tree(KernelBuild *build, unsigned position);
+/* Of a tile of scores, for trees: which of its sequence's tiles of rows it is of, how many more keys than rows the sequence has (those behind are
+ * what its rows brought along), where its rows begin and how many there are. */
+typedef struct {
+  IrExpr *tile, *more, *begin, *length;
+} AttentionOwn;
+/* Scores where a tree, if there is one, lets them be, else -infinity. */
+IrExpr *attention_branched(StepScope *scope, const AttentionOwn *own, IrExpr *scores);
 /* The sub-kernel that gives what is subtracted of rows whose largest scores are given. */
 void attention_write_start(KernelBuild *build);
 /* The sub-kernel that gives a tile of keys or values in the type that they are multiplied in, each key's by its scale if they have some (`input`,

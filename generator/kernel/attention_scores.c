@@ -130,13 +130,20 @@ bool attention_write_score(KernelBuild *build)
   scope.data = &place;
   scope.anchors[0] = attention_add_tile(&scope, "product", place.rows, place.columns);
   attention_add_place(&scope, &place, true);
-  if (!choice_int(build->choice, "places", 0)) place.shift = attention_number(&scope, "shift");
+  AttentionOwn own = {0};
+  if (!choice_int(build->choice, "places", 0)) { /* few queries: their template has no sequences */
+    place.shift = attention_number(&scope, "shift");
+    own.tile = attention_number(&scope, "tile");
+    own.more = attention_number(&scope, "more");
+    own.begin = attention_number(&scope, "begin");
+    own.length = attention_number(&scope, "length");
+  }
   scope_add_tensors(&scope);
   const FusedAttention *attention = attention_of(build->op);
   IrExpr *score = attention_write_scores(&scope);
   if (!score) return false;
   for (unsigned i = 0; i < attention->n_bounds; i++)
     if (!is_end_of_keys(build, &attention->bounds[i])) score = within(&scope, &attention->bounds[i], score);
-  scope_close(&scope, score);
+  scope_close(&scope, attention_branched(&scope, &own, score));
   return true;
 }

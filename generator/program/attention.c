@@ -55,6 +55,7 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->expression(sequences->of_ends, visitor->data);
     visitor->expression(sequences->of_lengths, visitor->data);
   }
+  if (attention->tree.taken) visitor->number(attention->tree.input, visitor->data);
   const AttentionJoined *joined = &attention->joined;
   for (unsigned i = 0; joined->taken && i < G_N_ELEMENTS(joined->rows); i++) {
     visitor->number(joined->place, visitor->data);
@@ -137,6 +138,11 @@ void describe_attention(const FusedOperator *op, GString *text)
     g_string_append_printf(text, "%s, keys %s ", sequences->ending ? ", masks from their ends" : "",
                            sequences->packed_keys || sequences->own ? "end as" : "as many as");
     fused_put_tensor(text, op->inputs[sequences->lengths].tensor);
+    g_string_append_c(text, '\n');
+  }
+  if (attention->tree.taken) {
+    g_string_append(text, "  keys that rows brought along by bits of ");
+    fused_put_tensor(text, op->inputs[attention->tree.input].tensor);
     g_string_append_c(text, '\n');
   }
   const AttentionJoined *joined = &attention->joined;

@@ -62,6 +62,12 @@ typedef struct AttentionSequences {
   const Symbolic *of_ends, *of_lengths; /* elements from one sequence's to the next one's */
 } AttentionSequences;
 
+/* Of the keys that a sequence's rows brought along, its last ones, each row sees those whose bit in [row of all, word] is set. */
+typedef struct AttentionTree {
+  bool taken;
+  unsigned input; /* of inputs[] */
+} AttentionTree;
+
 /* Each batch has a new row of keys and values, which stands behind those that are seen of the cache and goes into it: one row of queries, or
  * of the heads that share keys, sees all of it. */
 typedef struct AttentionJoined {
@@ -95,6 +101,7 @@ typedef struct FusedAttention {
   unsigned n_indices;
   AttentionPages pages;
   AttentionSequences sequences;
+  AttentionTree tree;
   AttentionJoined joined;
 } FusedAttention;
 

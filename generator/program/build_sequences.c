@@ -5,6 +5,7 @@
  *   %1 = scan begins {b} ends[b + 1]              where its rows begin; %2 = scan lengths: how many there are
  *   %3 = reduce dot {d} q[%1 + m, h*G + g, d], k[...]
  *   with sinks, times Sigmoid(L - sink[h*G + g]), L being ln sum e^score, which becomes max(L, sink) + Softplus(-|L - sink|)
+ *   with a tree, hidden where t is behind %5 - %2 and its bit of tree[%1 + m, ...] is 0
  *   with slopes, + slope[h*G + g] (t - m), scaled, capped, masked by t - m; softmax along t; reduce dot {t} with v; write y[%1 + m, h*G + g, e]
  *
  * Scales of keys of 8 bits multiply the product; those of values the weights, where they differ from key to key, or the result.
@@ -182,6 +183,47 @@ static ProgramValue leant(Sequences *s, ProgramValue scores, bool ending, double
                             program_add_number(at, s->node, ONNX_Mul, distance, slope));
 }
 
+static ProgramValue shifted_right(Sequences *s, ProgramValue value, ProgramValue by)
+{
+  const Operator *op = operator_of(ONNX_BitShift);
+  GraphAttribute *attributes = arena_new_array(s->at->program->arena, GraphAttribute, op->n_attributes);
+  attributes[operator_attribute_index(op, "direction")].text = "RIGHT";
+  const ProgramValue operands[] = {value, by};
+  ProgramNode shift = {.kind = NODE_MAP,
+                       .source = s->node,
+                       .op = ONNX_BitShift,
+                       .attributes = attributes,
+                       .type = NUMBER_S64,
+                       .compute = NUMBER_S64};
+  return program_add_node(s->at, shift, operands, G_N_ELEMENTS(operands), NUMBER_S64);
+}
+
+static ProgramValue truth(Sequences *s, OperatorId op, NumberType compute, ProgramValue a, ProgramValue b)
+{
+  return program_add_map(s->at, s->node, op, NUMBER_BOOL, compute, (ProgramValue[]){a, b}, 2);
+}
+
+/* Of the keys that the rows brought along each sees those that its bits name; what has no bit is hidden. match_sequences.c knows the form. */
+static ProgramValue branched(Sequences *s, ProgramValue scores)
+{
+  const GraphTensor *tree = s->node->n_inputs > SEQUENCES_TREE ? s->node->inputs[SEQUENCES_TREE] : NULL;
+  if (!tree) return scores;
+  const ProgramValue zero = program_immediate(0, NUMBER_S64),
+                     width = program_immediate(SEQUENCES_WORD, NUMBER_S64);
+  ProgramValue key = program_add_index(s->at, s->node, symbol(s, s->key));
+  ProgramValue own = whole(s, ONNX_Sub, key, whole(s, ONNX_Sub, s->keys, s->rows));
+  ProgramAccess access = {.tensor = tree, .outside = OUTSIDE_FILL};
+  access.at[0] = (ProgramIndex){symbol(s, s->row), (int)s->begin.node};
+  access.at[1] = program_index_of(s->at, whole(s, ONNX_Div, own, width));
+  ProgramValue word = program_add_read(s->at, s->node, access);
+  ProgramValue place = whole(s, ONNX_BitwiseAnd, own, program_immediate(SEQUENCES_WORD - 1, NUMBER_S64));
+  ProgramValue bit =
+      whole(s, ONNX_BitwiseAnd, shifted_right(s, word, place), program_immediate(1, NUMBER_S64));
+  ProgramValue seen = truth(s, ONNX_Or, NUMBER_BOOL, truth(s, ONNX_Less, NUMBER_S64, own, zero),
+                            truth(s, ONNX_Greater, NUMBER_S64, bit, zero));
+  return program_hidden_but(s->at, s->node, seen, scores);
+}
+
 static void write(Sequences *s, unsigned output, ProgramValue value)
 {
   if (s->node->n_outputs <= output || !s->node->outputs[output]) return;
@@ -248,6 +290,7 @@ void program_add_sequences(ProgramBuilder *at, const GraphNode *node)
   if (!capped) product = leant(s, product, ending, scale);
   ProgramValue scores = program_scores(at, node, product, scale, NULL);
   if (capped) scores = leant(s, scores, ending, 1);
+  scores = branched(s, scores);
   scores = program_windowed(at, node, scores, s->row, s->key, ending ? s->keys : none, s->rows);
   ProgramValue peak = program_add_reduction(at, node, REDUCTION_MAX_SUM, 1u << s->key, NUMBER_F32, &scores);
   ProgramValue sum = peak, weights = program_add_weights(at, node, NUMBER_F32, scores, peak, true);

@@ -16,6 +16,7 @@ typedef struct {
   int row, key, column, depth;     /* axes */
   int scale;                       /* node that reads a scale for each key of values; or PROGRAM_NONE */
   int key_scale; /* one that reads a scale for each key in pages like theirs; or PROGRAM_NONE */
+  int tree;      /* node that reads which keys a row sees; or PROGRAM_NONE */
   int table;     /* node that reads which page keys and values lie in; or PROGRAM_NONE */
   ProgramValue limits[ATTENTION_MOST_BOUNDS]; /* of the bounds */
   BoundSequences sequences;
@@ -399,7 +400,10 @@ static ProgramValue peel(Attention *at)
     value = uncast(at, value, false);
     bool scaled = scores_are_scaled(at->program, value, &inner, &factor);
     if (scaled) bound->scale *= factor;
-    if (!scaled && !(scores_are_masked(&axes, value, &inner, &mask, &limit) && keep_bound(at, &mask, limit)))
+    bool tree = !scaled && at->tree == PROGRAM_NONE &&
+                (at->tree = bind_tree(at->binding, &at->sequences, &axes, value, &inner)) != PROGRAM_NONE;
+    if (!scaled && !tree &&
+        !(scores_are_masked(&axes, value, &inner, &mask, &limit) && keep_bound(at, &mask, limit)))
       return value;
     value = inner;
   }
@@ -554,7 +558,8 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     if (between && !own[i]) binding->inside[i] = true;
     if (node->kind == NODE_INDEX && own[i] && !keep_index(at, node->index, index)) return false;
     if (node->kind == NODE_REDUCE && i != at->first && i != at->second) binding->inside[i] = true;
-    bool taken = node->kind != NODE_READ || i == at->q || i == at->k || i == at->v || is_plain(at, i) ||
+    bool taken = node->kind != NODE_READ || i == at->q || i == at->k || i == at->v || (int)i == at->tree ||
+                 is_plain(at, i) ||
                  ((i == (unsigned)at->scale || i == (unsigned)at->key_scale) && is_paged_scale(at, (int)i));
     if (!taken) return bind_refuse(at->binding, "a step reads at indices of its own");
     if (node->kind == NODE_WRITE && program->varies[i] >> at->key & 1)
@@ -739,6 +744,7 @@ static bool settle(Attention *at)
   if (bound->scaled) bound->scale_input = at->binding->places[at->scale];
   if (at->key_scale != PROGRAM_NONE) bound->key_scale_input = at->binding->places[at->key_scale];
   if (bound->pages.rows) bound->pages.table = at->binding->places[at->table];
+  if (at->tree != PROGRAM_NONE) bound->tree = (AttentionTree){true, at->binding->places[at->tree]};
   lay_pages_out(at, &space, batches + 1);
   lay_keys_out(at, &space, batches + 1);
   unsigned kept = bound->sequences.packed; /* sequences stay a dim of their own */
@@ -772,7 +778,8 @@ static bool bind(Binding *binding)
                   .bound = bound,
                   .program = program,
                   .scale = PROGRAM_NONE,
-                  .key_scale = PROGRAM_NONE};
+                  .key_scale = PROGRAM_NONE,
+                  .tree = PROGRAM_NONE};
   if (!find_reductions(&at) || !find_operands(&at) || !check_softmax(&at)) return false;
   ProgramValue scores = peel(&at);
   if (!mark_steps(&at, scores) || !bind_lists(binding) || !bind_limits(&at) ||

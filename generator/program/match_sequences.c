@@ -1,4 +1,7 @@
 #include "generator/program/match_sequences.h"
+#include "generator/front/sequences.h"
+#include <math.h>
+#include <string.h>
 
 static const ProgramNode *node_at(const Binding *binding, int node)
 {
@@ -145,4 +148,72 @@ bool bind_along_rows(const Binding *binding, const BoundSequences *s, const Prog
 bool bind_along_keys(const Binding *binding, const BoundSequences *s, const ProgramAccess *access, int key)
 {
   return access->outside == OUTSIDE_NEVER && begins_at(binding, access, key, s->first);
+}
+
+/* ---- trees ---- */
+
+/* An elementwise operator of two operands, or NULL. */
+static const ProgramNode *pair_of(const Binding *binding, ProgramValue value, OperatorId op)
+{
+  const ProgramNode *node = value.kind == VALUE_NODE ? node_at(binding, (int)value.node) : NULL;
+  bool is = node && node->kind == NODE_MAP && node->op == op && node->n_operands == 2;
+  return is ? node : NULL;
+}
+
+/* The same with a number as the second operand. */
+static const ProgramNode *with_number(const Binding *binding, ProgramValue value, OperatorId op,
+                                      double number)
+{
+  const ProgramNode *node = pair_of(binding, value, op);
+  bool is = node && node->operands[1].kind == VALUE_IMMEDIATE && node->operands[1].immediate == number;
+  return is ? node : NULL;
+}
+
+/* The key less how many more keys than rows there are. */
+static bool counts_own(const Binding *binding, const BoundSequences *s, int key, ProgramValue value)
+{
+  const Program *program = binding->program;
+  const ProgramNode *sub = pair_of(binding, value, ONNX_Sub);
+  if (!sub || !bind_is_ending(binding, s, sub->operands[1]) || sub->operands[0].kind != VALUE_NODE)
+    return false;
+  const ProgramNode *index = node_at(binding, (int)sub->operands[0].node);
+  return index->kind == NODE_INDEX && symbolic_same(index->index, program->axes[key].symbol);
+}
+
+/* Is a key in front of those that its rows brought along, or has it a bit? */
+static int tree_of(const Binding *binding, const BoundSequences *s, const ScoreAxes *axes, ProgramValue seen)
+{
+  const Program *program = binding->program;
+  const ProgramNode *either = pair_of(binding, seen, ONNX_Or);
+  const ProgramNode *front = either ? with_number(binding, either->operands[0], ONNX_Less, 0) : NULL,
+                    *set = either ? with_number(binding, either->operands[1], ONNX_Greater, 0) : NULL,
+                    *bit = set ? with_number(binding, set->operands[0], ONNX_BitwiseAnd, 1) : NULL,
+                    *shift = bit ? pair_of(binding, bit->operands[0], ONNX_BitShift) : NULL;
+  if (!front || !shift || !shift->attributes || strcmp(shift->attributes[0].text, "RIGHT"))
+    return PROGRAM_NONE;
+  const ProgramValue own = front->operands[0];
+  const ProgramNode *place = with_number(binding, shift->operands[1], ONNX_BitwiseAnd, SEQUENCES_WORD - 1);
+  int read = bind_read_of(program, shift->operands[0]);
+  if (read < 0 || !place || !bind_same_value(place->operands[0], own) ||
+      !counts_own(binding, s, axes->key, own))
+    return PROGRAM_NONE;
+  const ProgramAccess *access = &node_at(binding, read)->access;
+  bool words = access->tensor->rank == 2 && access->tensor->type == NUMBER_S32 &&
+               access->outside == OUTSIDE_FILL && access->fill == 0 && access->at[0].node == s->begin &&
+               symbolic_same(access->at[0].of_axes, program->axes[axes->row].symbol) &&
+               symbolic_equals(access->at[1].of_axes, 0) && access->at[1].node != PROGRAM_NONE;
+  if (!words) return PROGRAM_NONE;
+  const ProgramValue word = {VALUE_NODE, (unsigned)access->at[1].node, 0, 0, NUMBER_S64};
+  const ProgramNode *quotient = with_number(binding, word, ONNX_Div, SEQUENCES_WORD);
+  return quotient && bind_same_value(quotient->operands[0], own) ? read : PROGRAM_NONE;
+}
+
+int bind_tree(const Binding *binding, const BoundSequences *s, const ScoreAxes *axes, ProgramValue value,
+              ProgramValue *scores)
+{
+  if (s->batch == PROGRAM_NONE || !scores_are(binding->program, value, ONNX_Where)) return PROGRAM_NONE;
+  const ProgramValue *operands = node_at(binding, (int)value.node)->operands;
+  bool hides = operands[2].kind == VALUE_IMMEDIATE && operands[2].immediate == -INFINITY;
+  *scores = operands[1];
+  return hides ? tree_of(binding, s, axes, operands[0]) : PROGRAM_NONE;
 }

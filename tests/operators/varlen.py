@@ -10,9 +10,9 @@ GPUS = ["h100", "a100"]
 
 
 def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None, keys=None, lengths=None, table=None, page=0, sums=False, cast=False,
-           align=16, stored=None, scales=None, front=None, slopes=None, sinks=None, **attributes):
+           align=16, stored=None, scales=None, front=None, slopes=None, sinks=None, words=None, **attributes):
     """ends, key_ends, lengths, table: numbers; keys: of the tensor; page: rows of one. stored: keys' and values' type; scales: what they broadcast
-    along, as inputs, or (front) of a node in front: DequantizeLinear's axis, or Cast's. slopes, sinks: their shapes."""
+    along, as inputs, or (front) of a node in front: DequantizeLinear's axis, or Cast's. slopes, sinks: their shapes; words: of a tree, whose bits are drawn."""
     dv, rows = dv or d, rows or max(ends + [1])
     of_keys = [rows] if key_ends is None and lengths is None else [keys] if lengths is None else [keys, page] if table else [len(lengths), keys]
     inputs = {"q": {"type": dtype, "shape": [rows, heads, d], "align": max(align, 2)}, "k": {"type": dtype, "shape": of_keys + [own, d], "align": align},
@@ -51,6 +51,9 @@ def varlen(ends, heads, own, d, dv=None, rows=None, dtype="bf16", key_ends=None,
     if sinks is not None:
         inputs["sink"] = {"type": "f32", "shape": sinks}
         names += [""] * (10 - len(names)) + ["sink"]
+    if words:
+        inputs["tree"] = {"type": "s32", "shape": [rows, words]}
+        names += [""] * (11 - len(names)) + ["tree"]
     nodes += [{"op": "VarlenAttention", "domain": "adlgen", "inputs": names, "outputs": outputs, "attributes": attributes}]
     if cast:
         nodes.append({"op": "Cast", "inputs": ["y"], "outputs": ["z"], "attributes": {"to": "f32"}})
@@ -100,6 +103,14 @@ def cases():
         yield varlen([0, 1, 2, 65, 194], 4, 2, 64, dtype=dtype, lengths=[0, 1, 63, 129], table=shuffled(20, 4 * 9), page=16, keys=20, sinks=[4], slopes=[4])
     yield varlen([0, 1, 2, 3, 4], 4, 2, 64, lengths=[0, 1, 63, 129], keys=140, is_causal=1, sinks=[], sums=True)
     yield varlen([0, 3, 4, 4, 5, 9], 4, 1, 64, lengths=[16389, 300, 7, 0, 9], keys=16400, is_causal=1, sinks=[4], sums=True)
+    # trees: of caches, pages, rows' own keys, keys divided among blocks; more keys brought along than words say, fewer keys than rows, sequences
+    # of more rows than a tile has
+    for words, attributes in ((1, {}), (2, {"is_causal": 1, "sinks": [8]}), (3, {"left_window_size": 20, "slopes": [8], "dtype": "f16"})):
+        yield varlen([0, 7, 8, 61, 61, 64], 8, 2, 64, lengths=[40, 1, 129, 7, 2], keys=140, words=words, sums=True, **attributes)
+    yield varlen([0, 1, 2, 65, 194], 4, 1, 128, lengths=[0, 1, 63, 129], table=shuffled(20, 4 * 9), page=16, keys=20, words=2, is_causal=1)
+    yield varlen([0, 0, 1, 64, 193], 4, 2, 64, words=5, sums=True)
+    yield varlen([0, 7, 8, 61], 6, 3, 72, key_ends=[0, 40, 41, 170], keys=170, words=2, stored="s8", scales=[], scale=4e-4)
+    yield varlen([0, 3, 4, 4, 5, 9], 4, 1, 64, lengths=[16389, 300, 7, 0, 9], keys=16400, words=1)
     # pages: shorter and longer than tiles, shared and in no order
     for page in (16, 64, 256):
         each = 512 // page

@@ -29,7 +29,7 @@ func no_page(%b: s32, %h: s32, %key: s32, %seen: s32) -> s32 {
 func plain(%s: tile<f32>[m, n], %b: s32, %h: s32, %row: s32, %key: s32) -> tile<f32>[m, n] {
   return %s
 }
-func plain_behind(%s: tile<f32>[m, n], %b: s32, %h: s32, %row: s32, %key: s32, %shift: s32) -> tile<f32>[m, n] {
+func plain_behind(%s: tile<f32>[m, n], %b: s32, %h: s32, %row: s32, %key: s32, %shift: s32, %tile: s32, %more: s32, %begin: s32, %length: s32) -> tile<f32>[m, n] {
   return %s
 }
 func from_first(%tile: s32) -> tile<s32>[ROWS, 1] {

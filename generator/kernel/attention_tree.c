@@ -52,8 +52,8 @@ static IrExpr *load_word(StepScope *scope, IrExpr *offsets, IrExpr *rows, IrExpr
   return word;
 }
 
-/* The word in which each key's bit is (the tile's first one is `first` of those that the rows brought along, in front of them if below 0), and which of its bits that is (*bits). Keys of a tile begin anywhere in a word, so they are in one
- * more than they fill. */
+/* The word in which each key's bit is, and which of its bits that is (*bits). The tile's first key is `first` of those that the rows brought along,
+ * below 0 in front of them. Keys of a tile begin anywhere in a word, so they are in one more than they fill. */
 static IrExpr *words_of(StepScope *scope, const AttentionOwn *own, IrExpr *first, IrExpr **bits)
 {
   const AttentionPlace *place = scope->data;

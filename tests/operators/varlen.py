@@ -101,7 +101,10 @@ def cases():
     for dtype in ("bf16", "f16"):
         yield varlen([0, 0, 1, 64, 193], 4, 2, 64, dtype=dtype, is_causal=1, sinks=[4], sums=True)
         yield varlen([0, 1, 2, 65, 194], 4, 2, 64, dtype=dtype, lengths=[0, 1, 63, 129], table=shuffled(20, 4 * 9), page=16, keys=20, sinks=[4], slopes=[4])
-    yield varlen([0, 1, 2, 3, 4], 4, 2, 64, lengths=[0, 1, 63, 129], keys=140, is_causal=1, sinks=[], sums=True)
+    yield varlen([0, 1], 4, 2, 64, lengths=[63], keys=140, is_causal=1, sinks=[], sums=True)
+    unlike = varlen([0, 1, 2, 3, 4], 4, 2, 64, lengths=[0, 1, 63, 129], keys=140, is_causal=1, sinks=[4], sums=True)
+    unlike["constants"]["sink"] = {**unlike["inputs"].pop("sink"), "data": ["-inf", -1e4, 3, 1000]}  # -infinity: none
+    yield unlike
     yield varlen([0, 3, 4, 4, 5, 9], 4, 1, 64, lengths=[16389, 300, 7, 0, 9], keys=16400, is_causal=1, sinks=[4], sums=True)
     # trees: of caches, pages, rows' own keys, keys divided among blocks; more keys brought along than words say, fewer keys than rows, sequences
     # of more rows than a tile has

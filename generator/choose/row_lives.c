@@ -187,6 +187,15 @@ bool row_sums_powers(const FusedOperator *op)
   return !row_count_loaded(op) && !row_count_kept(op);
 }
 
+unsigned row_widest_bytes(const FusedOperator *op)
+{
+  unsigned bytes = 1;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!op->inputs[i].every && !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0))
+      bytes = MAX(bytes, (unsigned)number_bytes_of(op->inputs[i].tensor->type, 1));
+  return bytes;
+}
+
 int64_t row_fresh_bytes(const FusedOperator *op, int64_t elements)
 {
   int64_t bytes = 0;

@@ -21,5 +21,7 @@ unsigned row_count_operands(const FusedOperator *op);
 bool row_keeps_loaded(const FusedOperator *op);
 /* A sum of exponentials is all that is wanted of elements of few bits: they stay as they were loaded, and no exponential stays. */
 bool row_sums_powers(const FusedOperator *op);
+/* Bytes of an element of the widest input that is read along rows. */
+unsigned row_widest_bytes(const FusedOperator *op);
 /* Bytes of so many elements of rows that come from memory: not of what other rows read too, which L2 has. */
 int64_t row_fresh_bytes(const FusedOperator *op, int64_t elements);

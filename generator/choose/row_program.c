@@ -5,11 +5,9 @@
 #include "generator/choose/contest.h"
 #include "generator/choose/row.h"
 #include "generator/choose/row_lives.h"
-#include "generator/choose/row_reach.h"
+#include "generator/choose/row_measured.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
-#include <math.h>
-#include <stddef.h>
 
 #define VECTOR_BYTES  16 /* of a thread's widest access */
 #define WORD_BITS     32 /* of a register */
@@ -18,68 +16,6 @@
 #define ACROSS_BLOCKS 2  /* that an SM has of rows which lie across memory, where lines are divided for it */
 #define SUMMING_IDLE  4  /* the part of a row that a gradient's threads may have beyond its end */
 #define SUMMING_KEPT  2  /* values of an element that stay in a gradient of a norm at least */
-
-/* How rows stay: the IR's `hold`. */
-typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
-
-/* A candidate, by the names of its values. */
-typedef union RowTile {
-  Candidate of;
-  struct {
-    const Space *space;
-    unsigned rows, cols, threads; /* of a block's tile */
-    unsigned blocks;              /* that share an SM */
-    unsigned split_k;             /* that share a row */
-    unsigned again;               /* 1: distances from the mean are computed in each phase, not kept */
-    unsigned chunk, slots;        /* of rows held in passes, in shared memory; 0: elsewhere */
-  };
-} RowTile;
-
-typedef enum { CARRIED_ALWAYS, CARRIED_NEEDED /* where its value is not the absent one */ } Carried;
-
-static const Axis axes[] = {{"rows", 1},
-                            {"cols", 1},
-                            {"threads", 1},
-                            {"blocks", 1},
-                            {"split_k", 1, CARRIED_NEEDED},
-                            {"again"},
-                            {"chunk", 0, CARRIED_NEEDED},
-                            {"slots", 0, CARRIED_NEEDED}};
-G_STATIC_ASSERT(offsetof(RowTile, rows) == offsetof(RowTile, of.values));
-G_STATIC_ASSERT(offsetof(RowTile, slots) == offsetof(RowTile, of.values[G_N_ELEMENTS(axes) - 1]));
-
-typedef struct {  /* what a `try` line may ask beside the problem */
-  unsigned peers; /* that may share a row */
-  bool passes;
-  unsigned run; /* rows that lie across memory, side by side; 0: rows lie along it */
-} Tried;
-
-static bool is_budgeted(const Problem *problem)
-{
-  return problem->options && problem->options->sm_budget;
-}
-
-#define FACTS            "generator/choose/row_facts.def"
-#define FACT_NAMES       static const char *const facts
-#define FACT_TRIED_NAMES static const char *const tried_facts
-#define FACT_ARGUMENTS   const Problem *problem, const Tried *tried
-#define FACT_LOCALS
-#include "generator/choose/fact_table.h"
-
-const SpaceKind *space_kind_row(void)
-{
-  static const SpaceKind kind = SPACE_KIND("row", axes, NULL, true);
-  return &kind;
-}
-
-static RowTile tile_of(const Problem *problem, unsigned rows, unsigned cols, unsigned threads)
-{
-  RowTile tile = {.of = candidate_absent(spaces_of(problem->spaces, "row"))};
-  tile.rows = rows;
-  tile.cols = cols;
-  tile.threads = threads;
-  return tile;
-}
 
 /* ---- threads ---- */
 
@@ -105,10 +41,10 @@ static int64_t count_rows(const Problem *problem)
 static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  unsigned more = is_budgeted(problem) ? model->lone_rows : 1;
+  unsigned more = row_is_budgeted(problem) ? model->lone_rows : 1;
   unsigned lanes = problem->gpu->warp_size, width = choose_power_of_two(longest, lanes, model->short_row);
-  *fit = tile_of(problem, more * MAX(model->row_warps, 2 * model->short_row / width), width,
-                 more * model->row_warps * lanes);
+  *fit = row_tile_of(problem, more * MAX(model->row_warps, 2 * model->short_row / width), width,
+                     more * model->row_warps * lanes);
   /* a tile's rows lie along the last dimension of rows, which may have fewer */
   const FusedOperator *op = problem->op;
   while (op->rank > 2 && fit->rows > 1 && choose_maximum(problem, op->dims[op->rank - 2]) <= fit->rows / 2) {
@@ -124,26 +60,16 @@ static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, Ro
   return holds(problem, bits, fit, 1);
 }
 
-/* Bytes of an element of the widest input that is read along rows. */
-static unsigned widest_bytes(const FusedOperator *op)
-{
-  unsigned bytes = 1;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!op->inputs[i].every && !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0))
-      bytes = MAX(bytes, (unsigned)number_bytes_of(op->inputs[i].tensor->type, 1));
-  return bytes;
-}
-
 /* The fewest warps, of which each scheduler has as many, that keep a part of row_bytes each or less of a row and have nothing beyond its
  * end: beside sums of columns instructions are what a block waits for, and of these a thread has a hundred once a row. */
 static bool fit_summing(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  unsigned lanes = problem->gpu->warp_size, bytes = widest_bytes(problem->op),
+  unsigned lanes = problem->gpu->warp_size, bytes = row_widest_bytes(problem->op),
            most = model->row_bytes / model->row_sums_share;
   for (unsigned threads = lanes; threads <= problem->gpu->threads_per_block; threads *= 2) {
     if (longest % ((int64_t)threads * vector) || longest / threads * bytes > most) continue;
-    *fit = tile_of(problem, 1, (unsigned)longest, threads);
+    *fit = row_tile_of(problem, 1, (unsigned)longest, threads);
     if (holds(problem, bits, fit, 1)) return true;
   }
   return false;
@@ -156,13 +82,13 @@ static bool fit_summing(const Problem *problem, unsigned bits, int64_t longest, 
 static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
-  unsigned bytes = widest_bytes(problem->op);
-  bool found = false, lone = is_budgeted(problem), sums = row_of(problem->op)->n_sums;
+  unsigned bytes = row_widest_bytes(problem->op);
+  bool found = false, lone = row_is_budgeted(problem), sums = row_of(problem->op)->n_sums;
   unsigned most_bytes = sums ? model->row_bytes / model->row_sums_share / 2 : model->row_bytes;
   if (sums && fit_summing(problem, bits, longest, vector, fit)) return true;
   for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
-    RowTile next = tile_of(problem, 1, (unsigned)cols, threads);
+    RowTile next = row_tile_of(problem, 1, (unsigned)cols, threads);
     if (!holds(problem, bits, &next, 1)) continue;
     if (lone && found && next.cols > fit->cols) break;
     if (sums && found && next.cols > longest + longest / SUMMING_IDLE) break;
@@ -185,7 +111,7 @@ static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector
   for (unsigned lean = 0; lean < 2 && !found; lean++)
     for (unsigned elements = vector; elements; elements /= 2) {
       RowTile next;
-      if (elements < vector && elements * widest_bytes(op) < VECTOR_BYTES) break;
+      if (elements < vector && elements * row_widest_bytes(op) < VECTOR_BYTES) break;
       unsigned bits = row_most_bits(op, lean) + (row_of(op)->group ? WORD_BITS : 0);
       if (!fit_long(problem, bits, longest, elements, &next)) continue;
       if (!found || next.cols < fit->cols) *fit = next;
@@ -246,30 +172,12 @@ static RowForm forced_form(const Problem *problem)
   return ROW_FORMS;
 }
 
-static bool is_carried(const Candidate *candidate, unsigned slot, const void *data)
-{
-  return slot >= G_N_ELEMENTS(axes) || axes[slot].carried == CARRIED_ALWAYS ||
-         candidate->values[slot] != axes[slot].absent;
-}
-
 /* Does an earlier variant take all launches that this one would? */
 static bool is_taken(const Chooser *chooser, const Choice *choice)
 {
   for (unsigned i = 0; i < chooser->n; i++)
     if (symbolic_same(chooser->variants[i].guard, choice->guard)) return true;
   return false;
-}
-
-/* Reductions, and results behind all of them that need one value of each element. */
-static bool is_measured(const Problem *problem)
-{
-  const FusedOperator *op = problem->op;
-  const FusedRow *row = row_of(op);
-  bool streams = row->reduction && row_program_streams(op);
-  if (streams || row->group || row->n_sums || op->rank != 2 || is_budgeted(problem)) return false;
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!row->output_phases[i]) return false;
-  return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;
 }
 
 /* May a kernel of long rows of one length, which stay, have more alive than is counted? */
@@ -288,7 +196,7 @@ static bool is_legal(const Problem *problem, Choice *choice, RowForm form)
   bool open = choice->guard && choice_int(choice, "cols", 0) > problem->gpu->model->short_row &&
               !symbolic_is_constant(row_of(problem->op)->columns, NULL);
   bool many = (unsigned)choice_int(choice, "blocks", 1) > problem->gpu->model->row_blocks &&
-              !is_measured(problem); /* more than are known to fit */
+              !row_is_measured(problem); /* more than are known to fit */
   bool asks = row_program_is_heavy(problem->op) || open || many || is_uncertain(problem, choice, form);
   if (!runs || !asks || choose_is_forced(problem)) return true;
   if (!problem->dry && choice->guard) return true; /* fusion asks for a kernel of all rows */
@@ -303,7 +211,7 @@ static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
 {
   if (choice->guard && is_taken(chooser, choice)) return true;
   const unsigned had = choice->n_parameters;
-  candidate_carry(&fit->of, choice, is_carried, NULL);
+  row_tile_carry(fit, choice);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
   Candidate named = fit->of;
@@ -352,7 +260,7 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
   const Gpu *gpu = problem->gpu;
   bool found = false;
   if (row_of(problem->op)->group) return false; /* blocks would share a group of columns */
-  if (exchanging_blocks(gpu) < 2 || is_budgeted(problem)) return false;
+  if (exchanging_blocks(gpu) < 2 || row_is_budgeted(problem)) return false;
   const unsigned most = exchanging_blocks(gpu), least = is_gathered(problem) ? most : 2;
   for (unsigned blocks = least; blocks <= most; blocks *= 2) {
     RowTile next;
@@ -406,123 +314,6 @@ const char *row_program_refuse(const Problem *problem)
   return apart && !lies_across(problem->op) ? "elements of its rows lie apart" : NULL;
 }
 
-/* ---- softmax and norms, of which is known what they take ---- */
-
-static bool is_narrow(const FusedOperator *op)
-{
-  return widest_bytes(op) * CHAR_BIT < WORD_BITS;
-}
-
-/* Registers of a thread that has so many elements of so wide rows. Exponentials that are summed up as they come take as many as an
- * operand. */
-static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, RowReach reach)
-{
-  const FusedOperator *op = problem->op;
-  const CostModel *model = problem->gpu->model;
-  bool powers = row_sums_powers(op), light = fit->again || (is_narrow(op) && row_keeps_loaded(op)) || powers;
-  unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
-  return kept + model->row_own + row_count_operands(op) * (light ? model->row_light : model->row_operand) +
-         (powers ? model->row_operand : 0) + row_reach_registers(problem, reach);
-}
-
-/* Rows of 16 bits without moments beside an operand want fewer elements a thread. */
-static bool is_crowded(const FusedOperator *op, const CostModel *model, unsigned elements)
-{
-  return elements > model->row_few && is_narrow(op) && !row_has_moments(op) && row_count_operands(op);
-}
-
-/* Do blocks wait for scale and bias, from L2, behind two exchanges? */
-static bool waits(const FusedOperator *op)
-{
-  return row_has_moments(op) && is_narrow(op);
-}
-
-/* Bytes of rows that an SM shall have under way: more where blocks wait for those of other SMs. */
-static unsigned flight_of(const CostModel *model, const RowTile *fit)
-{
-  return fit->split_k > 1 ? model->row_shared_flight : model->row_flight;
-}
-
-/* Of a block. */
-static uint64_t part_bytes(const Problem *problem, const RowTile *fit)
-{
-  return (uint64_t)(fit->cols / fit->split_k) * widest_bytes(problem->op);
-}
-
-/* How well an SM is used: by the bytes that are under way, as far as so many are of use, beside a pause in which nobody loads, less what
- * blocks lose that load nothing while they reduce or wait for each other. */
-static double use_of(const Problem *problem, const RowTile *fit)
-{
-  const CostModel *model = problem->gpu->model;
-  double blocks = fit->blocks, bytes = MIN((double)part_bytes(problem, fit) * blocks, flight_of(model, fit));
-  double use = bytes / (bytes + model->row_pause) * blocks / (blocks + model->row_alone);
-  if (fit->again && fit->split_k == 1) use *= model->row_centred;
-  if (is_crowded(problem->op, model, fit->cols / fit->split_k / fit->threads)) use *= model->row_many;
-  return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * sqrt(fit->split_k)) : use;
-}
-
-/* Threads between powers of two leave less beyond the end of a row, which counts where a thread has neither few elements nor, but beside
- * moments of 16 bits, many: softmax of 4097 columns by 192 threads takes 1.03 of the time of 128, RMSNorm of 33000 by 160 1.06 of that of 192. */
-static bool takes_threads(const Problem *problem, unsigned threads, unsigned elements)
-{
-  const CostModel *model = problem->gpu->model;
-  bool between = threads & (threads - 1);
-  return !between || waits(problem->op) || (elements >= model->row_most / 2 && elements <= model->row_few);
-}
-
-/* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
-static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, RowReach reach,
-                         RowTile *fit)
-{
-  const Gpu *gpu = problem->gpu;
-  const CostModel *model = gpu->model;
-  int64_t whole = (int64_t)fit->threads * fit->split_k * vector, cols = (columns + whole - 1) / whole * whole;
-  unsigned elements = (unsigned)(cols / (fit->threads * fit->split_k));
-  fit->cols = (unsigned)cols;
-  const FusedOperator *op = problem->op;
-  if (elements > model->row_most || !takes_threads(problem, fit->threads, elements)) return false;
-  fit->again = reach != ROW_BY_ELEMENTS && elements > model->row_most / 2 && waits(op);
-  unsigned registers = registers_of(problem, fit, elements, reach);
-  fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
-  while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
-    fit->blocks--;
-  while (waits(op) && fit->blocks > 1 &&
-         (fit->blocks - 1) * part_bytes(problem, fit) >= flight_of(model, fit))
-    fit->blocks--; /* which have more registers to load scale and bias ahead */
-  uint64_t bytes = fit->blocks * part_bytes(problem, fit);
-  /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
-  if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || (row_count_operands(op) && !waits(op))))
-    return false;
-  return fit->blocks && (!row_count_operands(op) || bytes <= model->row_most_flight);
-}
-
-typedef struct Asked {
-  const Problem *problem;
-  int64_t columns;
-  unsigned vector;
-  RowReach reach;
-} Asked;
-
-static bool price(Candidate *candidate, double *price, void *data)
-{
-  const Asked *asked = data;
-  RowTile *tile = (RowTile *)(void *)candidate;
-  if (!fit_measured(asked->problem, asked->columns, asked->vector, asked->reach, tile)) return false;
-  *price = -use_of(asked->problem, tile) * (double)asked->columns / tile->cols;
-  return true;
-}
-
-/* The best of those that the template says are tried, of equal ones the first. */
-static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
-                     RowTile *fit)
-{
-  const Tried tried = {.peers = peers};
-  g_autofree int64_t *values = fact_values(problem, &tried);
-  Asked asked = {problem, columns, vector, reach};
-  const Trial trial = {.template_name = "row", .facts = values, .price = price, .data = &asked};
-  return trial_winner(problem, &trial, &fit->of);
-}
-
 /* Bytes of a row's elements: of what is read along it, row by row. */
 static int64_t row_bytes(const FusedOperator *op, int64_t columns)
 {
@@ -539,15 +330,15 @@ static int64_t row_bytes(const FusedOperator *op, int64_t columns)
 static const char *fit_registers(const Problem *problem, int64_t longest, unsigned vector, RowReach reach,
                                  RowTile *fit)
 {
-  bool measured = is_measured(problem) && longest > problem->gpu->model->short_row;
-  if (measured && fit_best(problem, longest, vector, reach, 1, fit)) return NULL;
+  bool measured = row_is_measured(problem) && longest > problem->gpu->model->short_row;
+  if (measured && row_fit_best(problem, longest, vector, reach, 1, fit)) return NULL;
   return fit_program(problem, longest, vector, fit);
 }
 
 static void offer_registers(const Problem *problem)
 {
-  const Tried tried = {.peers = 1};
-  g_autofree int64_t *values = fact_values(problem, &tried);
+  const RowTried tried = {.peers = 1};
+  g_autofree int64_t *values = row_fact_values(problem, &tried);
   trial_offer(problem, "row", values);
 }
 
@@ -592,7 +383,7 @@ static unsigned wanted_blocks(const Problem *problem, const RowTile *fit)
   const CostModel *model = problem->gpu->model;
   unsigned bits = row_most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0), blocks = fit->blocks;
   unsigned most = MIN(model->row_together, resident_blocks(problem->gpu, fit->threads));
-  if (is_measured(problem) || row_of(op)->n_sums || is_budgeted(problem)) return blocks;
+  if (row_is_measured(problem) || row_of(op)->n_sums || row_is_budgeted(problem)) return blocks;
   while (blocks < most &&
          blocks * row_fresh_bytes(op, (int64_t)fit->rows * fit->cols) < (int64_t)model->row_flight &&
          holds(problem, bits, fit, blocks + 1))
@@ -640,7 +431,7 @@ static void add_measured(Chooser *chooser, RowReach reach)
   if (!row_reach_require(problem, choice, reach, &vector)) return;
   unsigned peers = exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
   known = row_reach_columns(reach, known, vector);
-  if (!fit_best(problem, known, vector, reach, peers, &fit)) return;
+  if (!row_fit_best(problem, known, vector, reach, peers, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   finish_fewer(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
@@ -682,8 +473,8 @@ static bool add_passes(Chooser *chooser, unsigned run, RowReach reach)
   bool takes = run && reach == ROW_BY_VECTORS ? choose_row_runs(problem, choice)
                                               : row_reach_require(problem, choice, reach, &vector);
   if (!takes) return true;
-  const Tried tried = {.peers = 1, .passes = true, .run = run};
-  g_autofree int64_t *values = fact_values(problem, &tried);
+  const RowTried tried = {.peers = 1, .passes = true, .run = run};
+  g_autofree int64_t *values = row_fact_values(problem, &tried);
   RowTile fit;
   if (!trial_first(problem, "row", values, &fit.of, chooser->error)) return false;
   int64_t group = row_of(problem->op)->group;
@@ -780,7 +571,7 @@ static bool add_all(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   bool streams = row_program_streams(problem->op);
-  for (unsigned reach = ROW_REACHES; reach-- > 0 && is_measured(problem);)
+  for (unsigned reach = ROW_REACHES; reach-- > 0 && row_is_measured(problem);)
     add_measured(chooser, reach);
   for (unsigned reach = ROW_REACHES; reach-- > 0;)
     if (!add_widths(chooser, reach, streams)) return false;

@@ -1,0 +1,134 @@
+#include "generator/choose/row_measured.h"
+#include "generator/choose/contest.h"
+#include "generator/choose/row_lives.h"
+#include "generator/choose/row_program.h"
+#include "generator/program/row.h"
+#include "ir/resources.h"
+#include <math.h>
+
+#define WORD_BITS 32 /* of a register */
+
+bool row_is_measured(const Problem *problem)
+{
+  const FusedOperator *op = problem->op;
+  const FusedRow *row = row_of(op);
+  bool streams = row->reduction && row_program_streams(op);
+  if (streams || row->group || row->n_sums || op->rank != 2 || row_is_budgeted(problem)) return false;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!row->output_phases[i]) return false;
+  return row_count_kept(op) <= 1 && row_count_loaded(op) <= 1;
+}
+
+static bool is_narrow(const FusedOperator *op)
+{
+  return row_widest_bytes(op) * CHAR_BIT < WORD_BITS;
+}
+
+/* Registers of a thread that has so many elements of so wide rows. Exponentials that are summed up as they come take as many as an
+ * operand. */
+static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, RowReach reach)
+{
+  const FusedOperator *op = problem->op;
+  const CostModel *model = problem->gpu->model;
+  bool powers = row_sums_powers(op), light = fit->again || (is_narrow(op) && row_keeps_loaded(op)) || powers;
+  unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
+  return kept + model->row_own + row_count_operands(op) * (light ? model->row_light : model->row_operand) +
+         (powers ? model->row_operand : 0) + row_reach_registers(problem, reach);
+}
+
+/* Rows of 16 bits without moments beside an operand want fewer elements a thread. */
+static bool is_crowded(const FusedOperator *op, const CostModel *model, unsigned elements)
+{
+  return elements > model->row_few && is_narrow(op) && !row_has_moments(op) && row_count_operands(op);
+}
+
+/* Do blocks wait for scale and bias, from L2, behind two exchanges? */
+static bool waits(const FusedOperator *op)
+{
+  return row_has_moments(op) && is_narrow(op);
+}
+
+/* Bytes of rows that an SM shall have under way: more where blocks wait for those of other SMs. */
+static unsigned flight_of(const CostModel *model, const RowTile *fit)
+{
+  return fit->split_k > 1 ? model->row_shared_flight : model->row_flight;
+}
+
+/* Of a block. */
+static uint64_t part_bytes(const Problem *problem, const RowTile *fit)
+{
+  return (uint64_t)(fit->cols / fit->split_k) * row_widest_bytes(problem->op);
+}
+
+/* How well an SM is used: by the bytes that are under way, as far as so many are of use, beside a pause in which nobody loads, less what
+ * blocks lose that load nothing while they reduce or wait for each other. */
+static double use_of(const Problem *problem, const RowTile *fit)
+{
+  const CostModel *model = problem->gpu->model;
+  double blocks = fit->blocks, bytes = MIN((double)part_bytes(problem, fit) * blocks, flight_of(model, fit));
+  double use = bytes / (bytes + model->row_pause) * blocks / (blocks + model->row_alone);
+  if (fit->again && fit->split_k == 1) use *= model->row_centred;
+  if (is_crowded(problem->op, model, fit->cols / fit->split_k / fit->threads)) use *= model->row_many;
+  return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * sqrt(fit->split_k)) : use;
+}
+
+/* Threads between powers of two leave less beyond the end of a row, which counts where a thread has neither few elements nor, but beside
+ * moments of 16 bits, many: softmax of 4097 columns by 192 threads takes 1.03 of the time of 128, RMSNorm of 33000 by 160 1.06 of that of 192. */
+static bool takes_threads(const Problem *problem, unsigned threads, unsigned elements)
+{
+  const CostModel *model = problem->gpu->model;
+  bool between = threads & (threads - 1);
+  return !between || waits(problem->op) || (elements >= model->row_most / 2 && elements <= model->row_few);
+}
+
+/* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
+static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, RowReach reach,
+                         RowTile *fit)
+{
+  const Gpu *gpu = problem->gpu;
+  const CostModel *model = gpu->model;
+  int64_t whole = (int64_t)fit->threads * fit->split_k * vector, cols = (columns + whole - 1) / whole * whole;
+  unsigned elements = (unsigned)(cols / (fit->threads * fit->split_k));
+  fit->cols = (unsigned)cols;
+  const FusedOperator *op = problem->op;
+  if (elements > model->row_most || !takes_threads(problem, fit->threads, elements)) return false;
+  fit->again = reach != ROW_BY_ELEMENTS && elements > model->row_most / 2 && waits(op);
+  unsigned registers = registers_of(problem, fit, elements, reach);
+  fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
+  while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
+    fit->blocks--;
+  while (waits(op) && fit->blocks > 1 &&
+         (fit->blocks - 1) * part_bytes(problem, fit) >= flight_of(model, fit))
+    fit->blocks--; /* which have more registers to load scale and bias ahead */
+  uint64_t bytes = fit->blocks * part_bytes(problem, fit);
+  /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
+  if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || (row_count_operands(op) && !waits(op))))
+    return false;
+  return fit->blocks && (!row_count_operands(op) || bytes <= model->row_most_flight);
+}
+
+typedef struct Asked {
+  const Problem *problem;
+  int64_t columns;
+  unsigned vector;
+  RowReach reach;
+} Asked;
+
+static bool price(Candidate *candidate, double *price, void *data)
+{
+  const Asked *asked = data;
+  RowTile *tile = (RowTile *)(void *)candidate;
+  if (!fit_measured(asked->problem, asked->columns, asked->vector, asked->reach, tile)) return false;
+  *price = -use_of(asked->problem, tile) * (double)asked->columns / tile->cols;
+  return true;
+}
+
+bool row_fit_best(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
+                  RowTile *fit)
+{
+  const RowTried tried = {.peers = peers};
+  g_autofree int64_t *values = row_fact_values(problem, &tried);
+  Asked asked = {problem, columns, vector, reach};
+  const Trial trial = {.template_name = "row", .facts = values, .price = price, .data = &asked};
+  return trial_winner(problem, &trial, &fit->of);
+}

@@ -54,18 +54,20 @@ static unsigned flight_of(const CostModel *model, const RowTile *fit)
   return fit->split_k > 1 ? model->row_shared_flight : model->row_flight;
 }
 
-/* Of a block. */
-static uint64_t part_bytes(const Problem *problem, const RowTile *fit)
+/* Of a block of rows of so many columns: of those in chunks what one has on average. */
+static uint64_t part_bytes(const Problem *problem, const RowTile *fit, int64_t columns)
 {
-  return (uint64_t)(fit->cols / fit->split_k) * row_widest_bytes(problem->op);
+  int64_t elements = fit->cols / fit->split_k;
+  if (fit->chunk) elements = columns / ((columns + fit->chunk - 1) / fit->chunk);
+  return (uint64_t)elements * row_widest_bytes(problem->op);
 }
 
 /* How well an SM is used: by the bytes that are under way, as far as so many are of use, beside a pause in which nobody loads, less what
  * blocks lose that load nothing while they reduce or wait for each other. */
-static double use_of(const Problem *problem, const RowTile *fit)
+static double use_of(const Problem *problem, const RowTile *fit, int64_t columns, double blocks)
 {
   const CostModel *model = problem->gpu->model;
-  double blocks = fit->blocks, bytes = MIN((double)part_bytes(problem, fit) * blocks, flight_of(model, fit));
+  double bytes = MIN((double)part_bytes(problem, fit, columns) * blocks, flight_of(model, fit));
   double use = bytes / (bytes + model->row_pause) * blocks / (blocks + model->row_alone);
   if (fit->again && fit->split_k == 1) use *= model->row_centred;
   if (is_crowded(problem->op, model, fit->cols / fit->split_k / fit->threads)) use *= model->row_many;
@@ -98,9 +100,9 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
     fit->blocks--;
   while (waits(op) && fit->blocks > 1 &&
-         (fit->blocks - 1) * part_bytes(problem, fit) >= flight_of(model, fit))
+         (fit->blocks - 1) * part_bytes(problem, fit, columns) >= flight_of(model, fit))
     fit->blocks--; /* which have more registers to load scale and bias ahead */
-  uint64_t bytes = fit->blocks * part_bytes(problem, fit);
+  uint64_t bytes = fit->blocks * part_bytes(problem, fit, columns);
   /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
   if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || (row_count_operands(op) && !waits(op))))
     return false;
@@ -119,7 +121,7 @@ static bool price(Candidate *candidate, double *price, void *data)
   const Asked *asked = data;
   RowTile *tile = (RowTile *)(void *)candidate;
   if (!fit_measured(asked->problem, asked->columns, asked->vector, asked->reach, tile)) return false;
-  *price = -use_of(asked->problem, tile) * (double)asked->columns / tile->cols;
+  *price = -use_of(asked->problem, tile, asked->columns, tile->blocks) * (double)asked->columns / tile->cols;
   return true;
 }
 
@@ -131,4 +133,62 @@ bool row_fit_best(const Problem *problem, int64_t columns, unsigned vector, RowR
   Asked asked = {problem, columns, vector, reach};
   const Trial trial = {.template_name = "row", .facts = values, .price = price, .data = &asked};
   return trial_winner(problem, &trial, &fit->of);
+}
+
+/* ---- sums of exponentials, of which nothing stays: rows in chunks ---- */
+
+/* The same of so many rows: in turns of as many as the SMs have at once, in the last of which an SM has fewer blocks. */
+static double use_of_rows(const Problem *problem, const RowTile *fit, int64_t columns, double rows)
+{
+  double each = rows * fit->split_k / problem->gpu->sm_count, full = floor(each / fit->blocks) * fit->blocks;
+  double last = each - full, time = full / use_of(problem, fit, columns, fit->blocks);
+  if (last > 0) time += fmax(last, 1) / use_of(problem, fit, columns, fmax(last, 1));
+  return each / time;
+}
+
+/* Elements of a chunk are widened before the first changes the state. */
+static bool fit_chunk(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, RowTile *fit)
+{
+  const Gpu *gpu = problem->gpu;
+  const CostModel *model = gpu->model;
+  unsigned elements = fit->cols / fit->threads;
+  if (columns <= fit->cols || elements > model->row_most || fit->cols % (fit->threads * vector)) return false;
+  unsigned registers = elements + model->row_own + model->row_operand + row_reach_registers(problem, reach);
+  fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
+  while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
+    fit->blocks--;
+  return fit->blocks;
+}
+
+static bool price_chunk(Candidate *candidate, double *price, void *data)
+{
+  const Asked *asked = data;
+  RowTile *tile = (RowTile *)(void *)candidate;
+  const Problem *problem = asked->problem;
+  if (!fit_chunk(problem, asked->columns, asked->vector, asked->reach, tile)) return false;
+  *price =
+      -use_of_rows(problem, tile, asked->columns, (double)choose_typical(problem, row_of(problem->op)->rows));
+  return true;
+}
+
+bool row_fit_chunks(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
+                    RowTile *fit, int64_t *rows)
+{
+  const RowTried tried = {.peers = 1, .passes = true, .joint = true};
+  const Gpu *gpu = problem->gpu;
+  if (!row_sums_powers(problem->op) || vector < 2) return false; /* states would change with each element */
+  g_autofree int64_t *values = row_fact_values(problem, &tried);
+  Asked asked = {problem, columns, vector, reach};
+  const Trial trial = {.template_name = "row", .facts = values, .price = price_chunk, .data = &asked};
+  RowTile whole;
+  *rows = 0;
+  if (!trial_winner(problem, &trial, &fit->of)) return false;
+  if (!row_fit_best(problem, columns, vector, reach, peers, &whole)) return true;
+  double filled = (double)columns / whole.cols;
+  for (unsigned blocks = 1; blocks <= fit->blocks; blocks++) {
+    *rows = (int64_t)blocks * gpu->sm_count;
+    if (use_of(problem, fit, columns, blocks) > filled * use_of_rows(problem, &whole, columns, (double)*rows))
+      return true;
+  }
+  return false;
 }

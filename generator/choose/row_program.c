@@ -437,6 +437,31 @@ static void add_measured(Chooser *chooser, RowReach reach)
   finish_fewer(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
 }
 
+/* Rows of one length of which nothing stays, many of them. */
+static void add_chunks(Chooser *chooser)
+{
+  const Problem *problem = chooser->problem;
+  const FusedRow *row = row_of(problem->op);
+  unsigned vector;
+  int64_t known, rows;
+  RowTile fit;
+  if (is_complete(chooser) || !symbolic_is_constant(row->columns, &known)) return;
+  if (known <= problem->gpu->model->short_row || choose_forced(problem, "split_k", NULL)) return;
+  RowReach reach = ROW_BY_VECTORS;
+  Choice *choice = choose_open(chooser, "row");
+  if (!row_reach_require(problem, choice, reach, &vector)) {
+    choice = choose_open(chooser, "row");
+    if (!row_reach_require(problem, choice, reach = ROW_BY_ENDS, &vector)) return;
+  }
+  unsigned peers = exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
+  known = row_reach_columns(reach, known, vector);
+  if (!row_fit_chunks(problem, known, vector, reach, peers, &fit, &rows)) return;
+  if (rows && !choose_require_at_least(problem, choice, row->rows, rows)) return;
+  choice->tile_text = arena_printf(problem->arena, "passes%u", fit.chunk);
+  fit.blocks = 1; /* registers leave room for more by themselves */
+  finish(chooser, choice, ROW_PASSES, &fit);
+}
+
 /* `form`: a cluster's blocks keep their parts in registers, or in shared memory. */
 static void add_cluster(Chooser *chooser, RowForm form, RowReach reach)
 {
@@ -571,6 +596,7 @@ static bool add_all(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   bool streams = row_program_streams(problem->op);
+  if (row_is_measured(problem)) add_chunks(chooser);
   for (unsigned reach = ROW_REACHES; reach-- > 0 && row_is_measured(problem);)
     add_measured(chooser, reach);
   for (unsigned reach = ROW_REACHES; reach-- > 0;)

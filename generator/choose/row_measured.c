@@ -111,84 +111,95 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
 
 typedef struct Asked {
   const Problem *problem;
-  int64_t columns;
-  unsigned vector;
-  RowReach reach;
+  const RowReached *row;
+  int64_t rows; /* 0: as many as come */
 } Asked;
 
 static bool price(Candidate *candidate, double *price, void *data)
 {
   const Asked *asked = data;
   RowTile *tile = (RowTile *)(void *)candidate;
-  if (!fit_measured(asked->problem, asked->columns, asked->vector, asked->reach, tile)) return false;
-  *price = -use_of(asked->problem, tile, asked->columns, tile->blocks) * (double)asked->columns / tile->cols;
+  int64_t columns = asked->row->columns;
+  if (!fit_measured(asked->problem, columns, asked->row->vector, asked->row->reach, tile)) return false;
+  *price = -use_of(asked->problem, tile, columns, tile->blocks) * (double)columns / tile->cols;
   return true;
 }
 
-bool row_fit_best(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
-                  RowTile *fit)
+bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers, RowTile *fit)
 {
   const RowTried tried = {.peers = peers};
   g_autofree int64_t *values = row_fact_values(problem, &tried);
-  Asked asked = {problem, columns, vector, reach};
+  Asked asked = {problem, row};
   const Trial trial = {.template_name = "row", .facts = values, .price = price, .data = &asked};
   return trial_winner(problem, &trial, &fit->of);
 }
 
 /* ---- sums of exponentials, of which nothing stays: rows in chunks ---- */
 
-/* The same of so many rows: in turns of as many as the SMs have at once, in the last of which an SM has fewer blocks. */
+/* So many rows, a block each, in turns of as many as the SMs have at once, in the last of which an SM has fewer blocks: these wait for what each of them
+ * loads. */
 static double use_of_rows(const Problem *problem, const RowTile *fit, int64_t columns, double rows)
 {
-  double each = rows * fit->split_k / problem->gpu->sm_count, full = floor(each / fit->blocks) * fit->blocks;
-  double last = each - full, time = full / use_of(problem, fit, columns, fit->blocks);
-  if (last > 0) time += fmax(last, 1) / use_of(problem, fit, columns, fmax(last, 1));
+  double each = rows / problem->gpu->sm_count, full = floor(each / fit->blocks) * fit->blocks,
+         last = each - full, time = full / use_of(problem, fit, columns, fit->blocks);
+  if (last > 0) {
+    double blocks = fmax(last, 1), under_way = blocks * (double)part_bytes(problem, fit, columns);
+    time += blocks / fmin(use_of(problem, fit, columns, blocks), under_way / problem->gpu->model->row_quiet);
+  }
   return each / time;
 }
 
-/* Elements of a chunk are widened before the first changes the state. */
-static bool fit_chunk(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, RowTile *fit)
+/* Elements of a chunk are widened while it changes a state. */
+static bool fit_chunk(const Problem *problem, const RowReached *row, RowTile *fit)
 {
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
   unsigned elements = fit->cols / fit->threads;
-  if (columns <= fit->cols || elements > model->row_most || fit->cols % (fit->threads * vector)) return false;
-  unsigned registers = elements + model->row_own + model->row_operand + row_reach_registers(problem, reach);
-  fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
+  if (row->columns <= fit->cols || elements > model->row_most) return false;
+  if (fit->cols % (fit->threads * row->vector)) return false;
+  unsigned registers = (unsigned)ceil(elements * model->row_widened) + model->row_own;
+  fit->blocks = resident_blocks(gpu, fit->threads);
   while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
     fit->blocks--;
   return fit->blocks;
 }
 
+int64_t row_turn(const Problem *problem, const RowTile *fit)
+{
+  return (int64_t)fit->blocks * problem->gpu->sm_count;
+}
+
+/* Where only the launch knows how many rows there are the last turn may leave an SM one block. */
 static bool price_chunk(Candidate *candidate, double *price, void *data)
 {
   const Asked *asked = data;
   RowTile *tile = (RowTile *)(void *)candidate;
   const Problem *problem = asked->problem;
-  if (!fit_chunk(problem, asked->columns, asked->vector, asked->reach, tile)) return false;
-  *price =
-      -use_of_rows(problem, tile, asked->columns, (double)choose_typical(problem, row_of(problem->op)->rows));
+  if (!fit_chunk(problem, asked->row, tile)) return false;
+  int64_t rows = asked->rows, turn = row_turn(problem, tile);
+  if (!rows) rows = choose_typical(problem, row_of(problem->op)->rows) / turn * turn + problem->gpu->sm_count;
+  *price = -use_of_rows(problem, tile, asked->row->columns, (double)rows);
   return true;
 }
 
-bool row_fit_chunks(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
-                    RowTile *fit, int64_t *rows)
+bool row_fit_chunks(const Problem *problem, const RowReached *row, int64_t rows, RowTile *fit)
 {
   const RowTried tried = {.peers = 1, .passes = true, .joint = true};
-  const Gpu *gpu = problem->gpu;
-  if (!row_sums_powers(problem->op) || vector < 2) return false; /* states would change with each element */
   g_autofree int64_t *values = row_fact_values(problem, &tried);
-  Asked asked = {problem, columns, vector, reach};
+  Asked asked = {problem, row, rows};
   const Trial trial = {.template_name = "row", .facts = values, .price = price_chunk, .data = &asked};
+  /* else a state would change with each element */
+  return row_sums_powers(problem->op) && row->vector > 1 && trial_winner(problem, &trial, &fit->of);
+}
+
+int64_t row_least_chunks(const Problem *problem, const RowReached *row, unsigned peers, const RowTile *fit)
+{
   RowTile whole;
-  *rows = 0;
-  if (!trial_winner(problem, &trial, &fit->of)) return false;
-  if (!row_fit_best(problem, columns, vector, reach, peers, &whole)) return true;
-  double filled = (double)columns / whole.cols;
+  if (!row_fit_best(problem, row, peers, &whole)) return 1;
+  double wanted = use_of(problem, &whole, row->columns, whole.blocks) * (double)row->columns / whole.cols;
   for (unsigned blocks = 1; blocks <= fit->blocks; blocks++) {
-    *rows = (int64_t)blocks * gpu->sm_count;
-    if (use_of(problem, fit, columns, blocks) > filled * use_of_rows(problem, &whole, columns, (double)*rows))
-      return true;
+    int64_t rows = (int64_t)blocks * problem->gpu->sm_count;
+    if (use_of_rows(problem, fit, row->columns, (double)rows) > wanted) return rows;
   }
-  return false;
+  return 0;
 }

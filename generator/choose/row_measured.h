@@ -5,10 +5,18 @@
 
 /* Reductions, and results behind all of them that need one value of each element. */
 bool row_is_measured(const Problem *problem);
+typedef struct {
+  int64_t columns; /* of a row's tile */
+  unsigned vector; /* elements of one access */
+  RowReach reach;
+} RowReached;
+
 /* The best of those that the template says are tried, of equal ones the first; `peers`: blocks that may share a row. */
-bool row_fit_best(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
-                  RowTile *fit);
-/* Of a sum of exponentials: chunks, of which each changes a thread's state once, where they use an SM better than rows that stay, from
- * so many *rows on. */
-bool row_fit_chunks(const Problem *problem, int64_t columns, unsigned vector, RowReach reach, unsigned peers,
-                    RowTile *fit, int64_t *rows);
+bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers, RowTile *fit);
+/* Chunks of a sum of exponentials, each of which changes a thread's state once: those that use SMs best of so many rows; 0: only the launch
+ * knows how many. */
+bool row_fit_chunks(const Problem *problem, const RowReached *row, int64_t rows, RowTile *fit);
+/* The fewest rows that use SMs better by these chunks than where they stay; 0: there are none. */
+int64_t row_least_chunks(const Problem *problem, const RowReached *row, unsigned peers, const RowTile *fit);
+/* Rows that all SMs have at once. */
+int64_t row_turn(const Problem *problem, const RowTile *fit);

@@ -331,7 +331,8 @@ static const char *fit_registers(const Problem *problem, int64_t longest, unsign
                                  RowTile *fit)
 {
   bool measured = row_is_measured(problem) && longest > problem->gpu->model->short_row;
-  if (measured && row_fit_best(problem, longest, vector, reach, 1, fit)) return NULL;
+  const RowReached row = {longest, vector, reach};
+  if (measured && row_fit_best(problem, &row, 1, fit)) return NULL;
   return fit_program(problem, longest, vector, fit);
 }
 
@@ -417,6 +418,11 @@ static void add_registers(Chooser *chooser, int64_t most, RowReach reach)
   finish_fewer(chooser, choice, form, &fit);
 }
 
+static unsigned most_peers(const Problem *problem)
+{
+  return exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
+}
+
 /* A variant for rows of one length. */
 static void add_measured(Chooser *chooser, RowReach reach)
 {
@@ -429,37 +435,54 @@ static void add_measured(Chooser *chooser, RowReach reach)
   if (known <= problem->gpu->model->short_row) return;
   Choice *choice = choose_open(chooser, "row");
   if (!row_reach_require(problem, choice, reach, &vector)) return;
-  unsigned peers = exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
-  known = row_reach_columns(reach, known, vector);
-  if (!row_fit_best(problem, known, vector, reach, peers, &fit)) return;
+  const RowReached row = {row_reach_columns(reach, known, vector), vector, reach};
+  if (!row_fit_best(problem, &row, most_peers(problem), &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   finish_fewer(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
 }
 
-/* Rows of one length of which nothing stays, many of them. */
-static void add_chunks(Chooser *chooser)
+/* A variant for at least so many rows of one length, in chunks. */
+static void add_chunks(Chooser *chooser, RowReach reach, int64_t least, const RowTile *fit)
 {
   const Problem *problem = chooser->problem;
-  const FusedRow *row = row_of(problem->op);
   unsigned vector;
-  int64_t known, rows;
-  RowTile fit;
-  if (is_complete(chooser) || !symbolic_is_constant(row->columns, &known)) return;
-  if (known <= problem->gpu->model->short_row || choose_forced(problem, "split_k", NULL)) return;
-  RowReach reach = ROW_BY_VECTORS;
   Choice *choice = choose_open(chooser, "row");
-  if (!row_reach_require(problem, choice, reach, &vector)) {
-    choice = choose_open(chooser, "row");
-    if (!row_reach_require(problem, choice, reach = ROW_BY_ENDS, &vector)) return;
+  if (!row_reach_require(problem, choice, reach, &vector)) return;
+  if (least > 1 && !choose_require_at_least(problem, choice, row_of(problem->op)->rows, least)) return;
+  choice->tile_text = arena_printf(problem->arena, "passes%u", fit->chunk);
+  RowTile free = *fit;
+  free.blocks = 1; /* registers leave room for more by themselves */
+  finish(chooser, choice, ROW_PASSES, &free);
+}
+
+/* Variants for rows of one length of which nothing stays, as far as there are enough to fill the GPU. Where only the launch knows how many,
+ * those that would be a second turn of the chunks for many rows have others that all SMs have at once. */
+static void add_streamed(Chooser *chooser)
+{
+  const Problem *problem = chooser->problem;
+  const FusedRow *of = row_of(problem->op);
+  RowReached row = {.reach = ROW_BY_VECTORS};
+  int64_t known, rows = 0;
+  RowTile many, few;
+  if (!symbolic_is_constant(of->columns, &known) || known <= problem->gpu->model->short_row) return;
+  if (choose_forced(problem, "split_k", NULL)) return;
+  if (!row_reach_require(problem, choose_open(chooser, "row"), row.reach, &row.vector) &&
+      !row_reach_require(problem, choose_open(chooser, "row"), row.reach = ROW_BY_ENDS, &row.vector))
+    return;
+  row.columns = row_reach_columns(row.reach, known, row.vector);
+  symbolic_is_constant(of->rows, &rows);
+  if (!row_fit_chunks(problem, &row, rows, &many)) return;
+  int64_t turn = row_turn(problem, &many),
+          least = row_least_chunks(problem, &row, most_peers(problem), &many);
+  if (!least) return;
+  if (least > 1 && !rows && row_fit_chunks(problem, &row, turn + turn / 2, &few) &&
+      row_turn(problem, &few) > turn) {
+    add_chunks(chooser, row.reach, row_turn(problem, &few) + 1, &many);
+    many = few;
+    least = row_least_chunks(problem, &row, most_peers(problem), &many);
   }
-  unsigned peers = exchanging_blocks(problem->gpu) > 1 ? problem->gpu->cluster_max : 1;
-  known = row_reach_columns(reach, known, vector);
-  if (!row_fit_chunks(problem, known, vector, reach, peers, &fit, &rows)) return;
-  if (rows && !choose_require_at_least(problem, choice, row->rows, rows)) return;
-  choice->tile_text = arena_printf(problem->arena, "passes%u", fit.chunk);
-  fit.blocks = 1; /* registers leave room for more by themselves */
-  finish(chooser, choice, ROW_PASSES, &fit);
+  if (!is_complete(chooser)) add_chunks(chooser, row.reach, least, &many);
 }
 
 /* `form`: a cluster's blocks keep their parts in registers, or in shared memory. */
@@ -596,7 +619,7 @@ static bool add_all(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   bool streams = row_program_streams(problem->op);
-  if (row_is_measured(problem)) add_chunks(chooser);
+  if (row_is_measured(problem)) add_streamed(chooser);
   for (unsigned reach = ROW_REACHES; reach-- > 0 && row_is_measured(problem);)
     add_measured(chooser, reach);
   for (unsigned reach = ROW_REACHES; reach-- > 0;)

@@ -2,6 +2,7 @@
 #include "generator/choose/contest.h"
 #include "generator/choose/row_lives.h"
 #include "generator/choose/row_program.h"
+#include "generator/kernel/row_program.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
 #include <math.h>
@@ -26,7 +27,7 @@ static bool is_narrow(const FusedOperator *op)
 
 /* Registers of a thread that has so many elements of so wide rows. Exponentials that are summed up as they come take as many as an
  * operand. */
-static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, RowReach reach)
+static unsigned registers_of(const Problem *problem, const RowFit *fit, unsigned elements, RowReach reach)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
@@ -49,13 +50,13 @@ static bool waits(const FusedOperator *op)
 }
 
 /* Bytes of rows that an SM shall have under way: more where blocks wait for those of other SMs. */
-static unsigned flight_of(const CostModel *model, const RowTile *fit)
+static unsigned flight_of(const CostModel *model, const RowFit *fit)
 {
   return fit->split_k > 1 ? model->row_shared_flight : model->row_flight;
 }
 
 /* Of a block of rows of so many columns: of those in chunks what one has on average. */
-static uint64_t part_bytes(const Problem *problem, const RowTile *fit, int64_t columns)
+static uint64_t part_bytes(const Problem *problem, const RowFit *fit, int64_t columns)
 {
   int64_t elements = fit->cols / fit->split_k;
   if (fit->chunk) elements = columns / ((columns + fit->chunk - 1) / fit->chunk);
@@ -64,7 +65,7 @@ static uint64_t part_bytes(const Problem *problem, const RowTile *fit, int64_t c
 
 /* How well an SM is used: by the bytes that are under way, as far as so many are of use, beside a pause in which nobody loads, less what
  * blocks lose that load nothing while they reduce or wait for each other. */
-static double use_of(const Problem *problem, const RowTile *fit, int64_t columns, double blocks)
+static double use_of(const Problem *problem, const RowFit *fit, int64_t columns, double blocks)
 {
   const CostModel *model = problem->gpu->model;
   double bytes = MIN((double)part_bytes(problem, fit, columns) * blocks, flight_of(model, fit));
@@ -85,7 +86,7 @@ static bool takes_threads(const Problem *problem, unsigned threads, unsigned ele
 
 /* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
 static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, RowReach reach,
-                         RowTile *fit)
+                         RowFit *fit)
 {
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
@@ -118,14 +119,14 @@ typedef struct Asked {
 static bool price(Candidate *candidate, double *price, void *data)
 {
   const Asked *asked = data;
-  RowTile *tile = (RowTile *)(void *)candidate;
+  RowFit *tile = (RowFit *)(void *)candidate;
   int64_t columns = asked->row->columns;
   if (!fit_measured(asked->problem, columns, asked->row->vector, asked->row->reach, tile)) return false;
   *price = -use_of(asked->problem, tile, columns, tile->blocks) * (double)columns / tile->cols;
   return true;
 }
 
-bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers, RowTile *fit)
+bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers, RowFit *fit)
 {
   const RowTried tried = {.peers = peers};
   g_autofree int64_t *values = row_fact_values(problem, &tried);
@@ -138,7 +139,7 @@ bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers,
 
 /* So many rows, a block each, in turns of as many as the SMs have at once, in the last of which an SM has fewer blocks: these wait for what each of them
  * loads. */
-static double use_of_rows(const Problem *problem, const RowTile *fit, int64_t columns, double rows)
+static double use_of_rows(const Problem *problem, const RowFit *fit, int64_t columns, double rows)
 {
   double each = rows / problem->gpu->sm_count, full = floor(each / fit->blocks) * fit->blocks,
          last = each - full, time = full / use_of(problem, fit, columns, fit->blocks);
@@ -150,7 +151,7 @@ static double use_of_rows(const Problem *problem, const RowTile *fit, int64_t co
 }
 
 /* Elements of a chunk are widened while it changes a state. */
-static bool fit_chunk(const Problem *problem, const RowReached *row, RowTile *fit)
+static bool fit_chunk(const Problem *problem, const RowReached *row, RowFit *fit)
 {
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
@@ -164,7 +165,7 @@ static bool fit_chunk(const Problem *problem, const RowReached *row, RowTile *fi
   return fit->blocks;
 }
 
-int64_t row_turn(const Problem *problem, const RowTile *fit)
+int64_t row_turn(const Problem *problem, const RowFit *fit)
 {
   return (int64_t)fit->blocks * problem->gpu->sm_count;
 }
@@ -173,7 +174,7 @@ int64_t row_turn(const Problem *problem, const RowTile *fit)
 static bool price_chunk(Candidate *candidate, double *price, void *data)
 {
   const Asked *asked = data;
-  RowTile *tile = (RowTile *)(void *)candidate;
+  RowFit *tile = (RowFit *)(void *)candidate;
   const Problem *problem = asked->problem;
   if (!fit_chunk(problem, asked->row, tile)) return false;
   int64_t rows = asked->rows, turn = row_turn(problem, tile);
@@ -182,19 +183,25 @@ static bool price_chunk(Candidate *candidate, double *price, void *data)
   return true;
 }
 
-bool row_fit_chunks(const Problem *problem, const RowReached *row, int64_t rows, RowTile *fit)
+/* By exact exponentials schedulers would have no slots left; without vectors each element would change a state. */
+static bool may_stream(const FusedOperator *op, const RowReached *row)
+{
+  return row_sums_powers(op) && row->vector > 1 &&
+         row_power_precision(op, &row_of(op)->reductions[0]) != STEP_FULL;
+}
+
+bool row_fit_chunks(const Problem *problem, const RowReached *row, int64_t rows, RowFit *fit)
 {
   const RowTried tried = {.peers = 1, .passes = true, .joint = true};
   g_autofree int64_t *values = row_fact_values(problem, &tried);
   Asked asked = {problem, row, rows};
   const Trial trial = {.template_name = "row", .facts = values, .price = price_chunk, .data = &asked};
-  /* else a state would change with each element */
-  return row_sums_powers(problem->op) && row->vector > 1 && trial_winner(problem, &trial, &fit->of);
+  return may_stream(problem->op, row) && trial_winner(problem, &trial, &fit->of);
 }
 
-int64_t row_least_chunks(const Problem *problem, const RowReached *row, unsigned peers, const RowTile *fit)
+int64_t row_least_chunks(const Problem *problem, const RowReached *row, unsigned peers, const RowFit *fit)
 {
-  RowTile whole;
+  RowFit whole;
   if (!row_fit_best(problem, row, peers, &whole)) return 1;
   double wanted = use_of(problem, &whole, row->columns, whole.blocks) * (double)row->columns / whole.cols;
   for (unsigned blocks = 1; blocks <= fit->blocks; blocks++) {

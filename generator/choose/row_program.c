@@ -20,7 +20,7 @@
 /* ---- threads ---- */
 
 /* Do threads keep so many elements each, where so many blocks share an SM? */
-static bool holds(const Problem *problem, unsigned bits, const RowTile *fit, unsigned blocks)
+static bool holds(const Problem *problem, unsigned bits, const RowFit *fit, unsigned blocks)
 {
   unsigned elements = MAX(1, fit->rows * fit->cols / fit->threads);
   const CostModel *model = problem->gpu->model;
@@ -38,13 +38,13 @@ static int64_t count_rows(const Problem *problem)
 }
 
 /* Several short rows share a block, a warp or several have each. */
-static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowTile *fit)
+static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowFit *fit)
 {
   const CostModel *model = problem->gpu->model;
   unsigned more = row_is_budgeted(problem) ? model->lone_rows : 1;
   unsigned lanes = problem->gpu->warp_size, width = choose_power_of_two(longest, lanes, model->short_row);
-  *fit = row_tile_of(problem, more * MAX(model->row_warps, 2 * model->short_row / width), width,
-                     more * model->row_warps * lanes);
+  *fit = row_fit_of(problem, more * MAX(model->row_warps, 2 * model->short_row / width), width,
+                    more * model->row_warps * lanes);
   /* a tile's rows lie along the last dimension of rows, which may have fewer */
   const FusedOperator *op = problem->op;
   while (op->rank > 2 && fit->rows > 1 && choose_maximum(problem, op->dims[op->rank - 2]) <= fit->rows / 2) {
@@ -62,14 +62,14 @@ static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, Ro
 
 /* The fewest warps, of which each scheduler has as many, that keep a part of row_bytes each or less of a row and have nothing beyond its
  * end: beside sums of columns instructions are what a block waits for, and of these a thread has a hundred once a row. */
-static bool fit_summing(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
+static bool fit_summing(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowFit *fit)
 {
   const CostModel *model = problem->gpu->model;
   unsigned lanes = problem->gpu->warp_size, bytes = row_widest_bytes(problem->op),
            most = model->row_bytes / model->row_sums_share;
   for (unsigned threads = lanes; threads <= problem->gpu->threads_per_block; threads *= 2) {
     if (longest % ((int64_t)threads * vector) || longest / threads * bytes > most) continue;
-    *fit = row_tile_of(problem, 1, (unsigned)longest, threads);
+    *fit = row_fit_of(problem, 1, (unsigned)longest, threads);
     if (holds(problem, bits, fit, 1)) return true;
   }
   return false;
@@ -79,7 +79,7 @@ static bool fit_summing(const Problem *problem, unsigned bits, int64_t longest, 
  * registers for, row_blocks at most: while one reduces, others load. Where a budget of SMs leaves each one block, as many
  * threads as round the row up no further. Beside sums of columns threads whose elements begin or end somewhere keep half of
  * what others do: addresses and what lies in the row take registers. */
-static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
+static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowFit *fit)
 {
   const CostModel *model = problem->gpu->model;
   unsigned bytes = row_widest_bytes(problem->op);
@@ -88,7 +88,7 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
   if (sums && fit_summing(problem, bits, longest, vector, fit)) return true;
   for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
-    RowTile next = row_tile_of(problem, 1, (unsigned)cols, threads);
+    RowFit next = row_fit_of(problem, 1, (unsigned)cols, threads);
     if (!holds(problem, bits, &next, 1)) continue;
     if (lone && found && next.cols > fit->cols) break;
     if (sums && found && next.cols > longest + longest / SUMMING_IDLE) break;
@@ -104,13 +104,13 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
 
 /* The same with vectors of so many elements, or fewer where that rounds a row up less. Rows that do not fit so leave
  * what later phases load to come a vector at a time. */
-static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector, RowTile *fit)
+static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit)
 {
   const FusedOperator *op = problem->op;
   bool found = false;
   for (unsigned lean = 0; lean < 2 && !found; lean++)
     for (unsigned elements = vector; elements; elements /= 2) {
-      RowTile next;
+      RowFit next;
       if (elements < vector && elements * row_widest_bytes(op) < VECTOR_BYTES) break;
       unsigned bits = row_most_bits(op, lean) + (row_of(op)->group ? WORD_BITS : 0);
       if (!fit_long(problem, bits, longest, elements, &next)) continue;
@@ -131,7 +131,7 @@ static bool lies_apart(const FusedOperator *op)
 }
 
 /* NULL, or what keeps rows of so many columns at most, of which threads access `vector` at once, from staying in registers. */
-static const char *fit_program(const Problem *problem, int64_t longest, unsigned vector, RowTile *fit)
+static const char *fit_program(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit)
 {
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = problem->op;
@@ -207,11 +207,11 @@ static bool is_legal(const Problem *problem, Choice *choice, RowForm form)
 }
 
 /* false: the kernel would not have the registers. */
-static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile *fit)
+static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowFit *fit)
 {
   if (choice->guard && is_taken(chooser, choice)) return true;
   const unsigned had = choice->n_parameters;
-  row_tile_carry(fit, choice);
+  row_fit_carry(fit, choice);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
   Candidate named = fit->of;
@@ -226,7 +226,7 @@ static bool finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
 }
 
 /* The same, of rows of one length with as few blocks an SM as leave threads the registers: others have more kernels. */
-static void finish_fewer(Chooser *chooser, Choice *choice, RowForm form, RowTile *fit)
+static void finish_fewer(Chooser *chooser, Choice *choice, RowForm form, RowFit *fit)
 {
   const Gpu *gpu = chooser->problem->gpu;
   bool one = symbolic_is_constant(row_of(chooser->problem->op)->columns, NULL),
@@ -255,7 +255,7 @@ static bool is_gathered(const Problem *problem)
 }
 
 /* Rows of a length that is known, shared by as few blocks of a cluster as leave each so little that others run beside it. */
-static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, RowTile *fit)
+static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, RowFit *fit)
 {
   const Gpu *gpu = problem->gpu;
   bool found = false;
@@ -263,7 +263,7 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
   if (exchanging_blocks(gpu) < 2 || row_is_budgeted(problem)) return false;
   const unsigned most = exchanging_blocks(gpu), least = is_gathered(problem) ? most : 2;
   for (unsigned blocks = least; blocks <= most; blocks *= 2) {
-    RowTile next;
+    RowFit next;
     if (!fit_longest(problem, (known + blocks - 1) / blocks, vector, &next)) continue;
     next.split_k = blocks;
     if (!found || next.blocks > fit->blocks) *fit = next;
@@ -286,7 +286,7 @@ static bool may_pass(const Problem *problem)
 {
   const Symbolic *columns = row_of(problem->op)->columns;
   int64_t longest = choose_maximum(problem, columns);
-  RowTile fit;
+  RowFit fit;
   if (longest <= problem->gpu->model->short_row) return false;
   if (row_program_streams(problem->op)) return true;
   bool shared = symbolic_is_constant(columns, NULL) && fit_cluster(problem, longest, 1, &fit);
@@ -328,7 +328,7 @@ static int64_t row_bytes(const FusedOperator *op, int64_t columns)
 /* Threads of rows of so many columns at most, and how many of each they keep; NULL, or why there are none. Rows longer than a
  * warp keeps, of which is known what they take, have the threads of a row of just so many. */
 static const char *fit_registers(const Problem *problem, int64_t longest, unsigned vector, RowReach reach,
-                                 RowTile *fit)
+                                 RowFit *fit)
 {
   bool measured = row_is_measured(problem) && longest > problem->gpu->model->short_row;
   const RowReached row = {longest, vector, reach};
@@ -345,7 +345,7 @@ static void offer_registers(const Problem *problem)
 
 /* Blocks that take sums of columns, as many as an SM has registers for: of each element these, what stays over a phase, and what is
  * loaded. */
-static unsigned summing_blocks(const Problem *problem, const RowTile *fit, RowReach reach)
+static unsigned summing_blocks(const Problem *problem, const RowFit *fit, RowReach reach)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
@@ -362,7 +362,7 @@ static unsigned summing_blocks(const Problem *problem, const RowTile *fit, RowRe
 
 /* Slots of shared memory in which a block's next rows arrive while it takes sums of columns, for as many bytes as an SM shall have under
  * way; 0: there is no room, or rows are no whole vectors of its threads. */
-static unsigned ring_slots(const Problem *problem, const RowTile *fit)
+static unsigned ring_slots(const Problem *problem, const RowFit *fit)
 {
   const Gpu *gpu = problem->gpu;
   const FusedRow *row = row_of(problem->op);
@@ -378,7 +378,7 @@ static unsigned ring_slots(const Problem *problem, const RowTile *fit)
 }
 
 /* As many blocks as have the bytes under way that an SM shall have, as far as registers are known to be enough for them. */
-static unsigned wanted_blocks(const Problem *problem, const RowTile *fit)
+static unsigned wanted_blocks(const Problem *problem, const RowFit *fit)
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
@@ -399,7 +399,7 @@ static void add_registers(Chooser *chooser, int64_t most, RowReach reach)
   const FusedOperator *op = problem->op;
   unsigned vector;
   int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
-  RowTile fit;
+  RowFit fit;
   if (is_complete(chooser)) return;
   Choice *choice = choose_open(chooser, "row");
   if (!row_reach_require(problem, choice, reach, &vector)) return;
@@ -412,7 +412,7 @@ static void add_registers(Chooser *chooser, int64_t most, RowReach reach)
   if (row_of(op)->n_sums) fit.blocks = summing_blocks(problem, &fit, reach);
   if (reach == ROW_BY_VECTORS) fit.slots = ring_slots(problem, &fit);
   RowForm form = fit.slots ? ROW_SHARED : ROW_REGISTERS;
-  RowTile more = fit;
+  RowFit more = fit;
   more.blocks = wanted_blocks(problem, &fit);
   if (more.blocks > fit.blocks && finish(chooser, choice, form, &more)) return;
   finish_fewer(chooser, choice, form, &fit);
@@ -430,7 +430,7 @@ static void add_measured(Chooser *chooser, RowReach reach)
   const FusedOperator *op = problem->op;
   unsigned vector;
   int64_t known;
-  RowTile fit;
+  RowFit fit;
   if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
   if (known <= problem->gpu->model->short_row) return;
   Choice *choice = choose_open(chooser, "row");
@@ -443,7 +443,7 @@ static void add_measured(Chooser *chooser, RowReach reach)
 }
 
 /* A variant for at least so many rows of one length, in chunks. */
-static void add_chunks(Chooser *chooser, RowReach reach, int64_t least, const RowTile *fit)
+static void add_chunks(Chooser *chooser, RowReach reach, int64_t least, const RowFit *fit)
 {
   const Problem *problem = chooser->problem;
   unsigned vector;
@@ -451,9 +451,19 @@ static void add_chunks(Chooser *chooser, RowReach reach, int64_t least, const Ro
   if (!row_reach_require(problem, choice, reach, &vector)) return;
   if (least > 1 && !choose_require_at_least(problem, choice, row_of(problem->op)->rows, least)) return;
   choice->tile_text = arena_printf(problem->arena, "passes%u", fit->chunk);
-  RowTile free = *fit;
+  RowFit free = *fit;
   free.blocks = 1; /* registers leave room for more by themselves */
   finish(chooser, choice, ROW_PASSES, &free);
+}
+
+/* Does --set, or what was measured, say how rows that stay are shared? */
+static bool asks_whole(const Problem *problem)
+{
+  static const char *const names[] = {"split_k", "threads", "blocks"};
+  bool any = false;
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+    any |= choose_forced(problem, names[i], NULL);
+  return any && !choose_forced(problem, "chunk", NULL);
 }
 
 /* Variants for rows of one length of which nothing stays, as far as there are enough to fill the GPU. Where only the launch knows how many,
@@ -464,9 +474,9 @@ static void add_streamed(Chooser *chooser)
   const FusedRow *of = row_of(problem->op);
   RowReached row = {.reach = ROW_BY_VECTORS};
   int64_t known, rows = 0;
-  RowTile many, few;
+  RowFit many, few;
   if (!symbolic_is_constant(of->columns, &known) || known <= problem->gpu->model->short_row) return;
-  if (choose_forced(problem, "split_k", NULL)) return;
+  if (asks_whole(problem)) return;
   if (!row_reach_require(problem, choose_open(chooser, "row"), row.reach, &row.vector) &&
       !row_reach_require(problem, choose_open(chooser, "row"), row.reach = ROW_BY_ENDS, &row.vector))
     return;
@@ -492,7 +502,7 @@ static void add_cluster(Chooser *chooser, RowForm form, RowReach reach)
   const FusedOperator *op = problem->op;
   unsigned vector;
   int64_t known;
-  RowTile fit;
+  RowFit fit;
   if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
   Choice *choice = choose_open(chooser, "row");
   if (!row_reach_require(problem, choice, reach, &vector)) return;
@@ -523,7 +533,7 @@ static bool add_passes(Chooser *chooser, unsigned run, RowReach reach)
   if (!takes) return true;
   const RowTried tried = {.peers = 1, .passes = true, .run = run};
   g_autofree int64_t *values = row_fact_values(problem, &tried);
-  RowTile fit;
+  RowFit fit;
   if (!trial_first(problem, "row", values, &fit.of, chooser->error)) return false;
   int64_t group = row_of(problem->op)->group;
   if (group && fit.chunk % group)

@@ -6,7 +6,7 @@
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
 
 /* A candidate, by the names of its values. */
-typedef union RowTile {
+typedef union RowFit {
   Candidate of;
   struct {
     const Space *space;
@@ -16,7 +16,7 @@ typedef union RowTile {
     unsigned again;               /* 1: distances from the mean are computed in each phase, not kept */
     unsigned chunk, slots;        /* of rows held in passes, in shared memory; 0: elsewhere */
   };
-} RowTile;
+} RowFit;
 
 typedef struct {  /* what a `try` line may ask beside the problem */
   unsigned peers; /* that may share a row */
@@ -25,9 +25,9 @@ typedef struct {  /* what a `try` line may ask beside the problem */
   unsigned run; /* rows that lie across memory, side by side; 0: rows lie along it */
 } RowTried;
 
-RowTile row_tile_of(const Problem *problem, unsigned rows, unsigned cols, unsigned threads);
+RowFit row_fit_of(const Problem *problem, unsigned rows, unsigned cols, unsigned threads);
 /* Gives the variant its values. */
-void row_tile_carry(const RowTile *tile, Choice *choice);
+void row_fit_carry(const RowFit *tile, Choice *choice);
 /* Values of the facts that `try` lines may ask; g_free. */
 int64_t *row_fact_values(const Problem *problem, const RowTried *tried);
 /* Has the kernel fewer SMs than the GPU, by --sms? */

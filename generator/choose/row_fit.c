@@ -1,4 +1,4 @@
-#include "generator/choose/row_tile.h"
+#include "generator/choose/row_fit.h"
 #include "generator/program/row.h"
 #include <stddef.h>
 
@@ -12,8 +12,8 @@ static const Axis axes[] = {{"rows", 1},
                             {"again"},
                             {"chunk", 0, CARRIED_NEEDED},
                             {"slots", 0, CARRIED_NEEDED}};
-G_STATIC_ASSERT(offsetof(RowTile, rows) == offsetof(RowTile, of.values));
-G_STATIC_ASSERT(offsetof(RowTile, slots) == offsetof(RowTile, of.values[G_N_ELEMENTS(axes) - 1]));
+G_STATIC_ASSERT(offsetof(RowFit, rows) == offsetof(RowFit, of.values));
+G_STATIC_ASSERT(offsetof(RowFit, slots) == offsetof(RowFit, of.values[G_N_ELEMENTS(axes) - 1]));
 
 bool row_is_budgeted(const Problem *problem)
 {
@@ -38,9 +38,9 @@ int64_t *row_fact_values(const Problem *problem, const RowTried *tried)
   return fact_values(problem, tried);
 }
 
-RowTile row_tile_of(const Problem *problem, unsigned rows, unsigned cols, unsigned threads)
+RowFit row_fit_of(const Problem *problem, unsigned rows, unsigned cols, unsigned threads)
 {
-  RowTile tile = {.of = candidate_absent(spaces_of(problem->spaces, "row"))};
+  RowFit tile = {.of = candidate_absent(spaces_of(problem->spaces, "row"))};
   tile.rows = rows;
   tile.cols = cols;
   tile.threads = threads;
@@ -53,7 +53,7 @@ static bool is_carried(const Candidate *candidate, unsigned slot, const void *da
          candidate->values[slot] != axes[slot].absent;
 }
 
-void row_tile_carry(const RowTile *tile, Choice *choice)
+void row_fit_carry(const RowFit *tile, Choice *choice)
 {
   candidate_carry(&tile->of, choice, is_carried, NULL);
 }

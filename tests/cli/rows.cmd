@@ -32,3 +32,29 @@ $ adlgen run norm.json --gpu h100 --on sim --check --dim R=3 | grep -c "  ok"
 2
 
 $ adlgen compile norm.json --gpu a100 --emit ptx --out out > log
+
+# Losses alone of 16 bits are read in chunks where there are rows enough to fill the GPU: those that would be a second turn of long chunks by shorter ones. Lengths that use SMs as well where rows stay, f32, few rows and losses whose mean is exact keep what they had, and so does what --set says of threads.
+$ for x in bf16:8192 bf16:32000 f16:50257 f32:50257 bf16:128256 bf16:1000000; do echo '{"name": "ce", "inputs": {"X": {"type": "'${x%:*}'", "shape": ["R", '${x#*:}'], "align": 16}, "T": {"type": "s64", "shape": ["R"]}}, "nodes": [{"op": "SoftmaxCrossEntropyLoss", "inputs": ["X", "T"], "outputs": ["L"], "attributes": {"reduction": "none"}}], "outputs": ["L"]}' > ce_$x.json; adlgen compile ce_$x.json --gpu h100 --emit ptx --out out --explain > log && echo $x $(sed -n 's/^  variant [0-9]*: template row, tile \([^,]*\), guard/\1/p' log); rm -r out; done
+bf16:8192 1x8192: always
+bf16:32000 passes8192: R >= 1189 passes4096: R >= 792 1x32768: always
+f16:50257 passes8192: R >= 1189 passes4096: R >= 528 cluster8: always
+f32:50257 cluster8: always
+bf16:128256 passes8192: R >= 1189 passes4096: R >= 528 cluster8: always
+bf16:1000000 passes8192: always
+
+$ for d in R=300 R=700 R=2608; do adlgen compile ce_f16:50257.json --gpu h100 --dim $d --emit ptx --out out --explain > log && echo $d $(sed -n 's/^  variant [0-9]*: template row, tile \([^,]*\), guard/\1/p' log); done
+R=300 cluster8: always
+R=700 passes4096: always
+R=2608 passes8192: always
+
+$ adlgen compile ce_f16:50257.json --gpu h100 --set threads=128 --emit ptx --out out --explain | sed -n 's/^  variant [0-9]*: template row, tile \([^,]*\), guard/\1/p'
+cluster8: always
+
+$ sed 's/"none"/"mean"/' ce_f16:50257.json > mean.json
+
+$ adlgen compile mean.json --gpu h100 --emit ptx --out out --explain | sed -n 's/^  variant [0-9]*: template row, tile \(cl[^,]*\), guard/\1/p'
+cluster8: always
+
+$ for c in 4103 12288; do sed 's/32000/'$c'/' ce_bf16:32000.json > few.json; adlgen run few.json --gpu h100 --on sim --check --dim R=2 --set form=passes --set cols=4096 --set chunk=4096 --set threads=128 | grep -c "  ok"; done
+1
+1

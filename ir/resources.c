@@ -94,10 +94,7 @@ unsigned resident_blocks(const Gpu *gpu, unsigned threads)
 
 unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks)
 {
-  unsigned lanes = gpu->warp_size, warps = (threads + lanes - 1) / lanes * blocks,
-           each = (unsigned)gpu_fact(gpu, "limits.schedulers");
-  warps = (warps + each - 1) / each * each; /* the registers of an SM are divided among its schedulers */
-  unsigned registers = MIN(gpu->registers_per_sm / (warps * lanes), gpu->registers_per_thread);
+  unsigned registers = MIN(gpu->registers_per_sm / (threads * blocks), gpu->registers_per_thread);
   return round_down(registers, handover_step(gpu));
 }
 

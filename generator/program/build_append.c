@@ -58,16 +58,19 @@ static void place_slots(Append *append, unsigned rank)
     append->place[d + cache->rank - rank] = (ProgramIndex){along(append, d), PROGRAM_NONE};
 }
 
+/* A negative place is in no page, or in front of the first one's rows, as quotients are cut off. */
 ProgramIndex program_append_page(ProgramBuilder *at, const GraphNode *node, const Symbolic *batch,
                                  ProgramValue place, NumberType type, ProgramIndex *row)
 {
   const GraphTensor *table = append_table(node), *cache = append_cache(node, 0);
-  const Symbolic *extent = cache->shape[__builtin_ctz(node->axes)];
-  const ProgramValue of_page[] = {place, program_add_index(at, node, extent)};
+  ProgramValue rows = program_add_index(at, node, cache->shape[__builtin_ctz(node->axes)]),
+               page = program_add_map(at, node, ONNX_Div, type, type, (ProgramValue[]){place, rows}, 2),
+               first = program_add_map(at, node, ONNX_Mul, type, type, (ProgramValue[]){page, rows}, 2);
+  *row = program_index_of(at,
+                          program_add_map(at, node, ONNX_Sub, type, type, (ProgramValue[]){place, first}, 2));
   ProgramAccess access = {.tensor = table, .outside = OUTSIDE_FILL, .fill = G_MININT32}; /* no page */
   access.at[0] = (ProgramIndex){batch, PROGRAM_NONE};
-  access.at[1] = program_index_of(at, program_add_map(at, node, ONNX_Div, type, type, of_page, 2));
-  *row = program_index_of(at, program_add_map(at, node, ONNX_Mod, type, type, of_page, 2));
+  access.at[1] = program_index_of(at, page);
   return program_index_of(at,
                           program_from_end(at, node, program_read_once(at, node, access), cache->shape[0]));
 }

@@ -21,17 +21,32 @@ static bool same_place(const Program *program, int node, unsigned place)
   return a->tensor->index == b->tensor->index && symbolic_same(a->at[0].of_axes, b->at[0].of_axes);
 }
 
-/* The map of the place and a page's rows, along the dimension of the cache that they are. */
-static bool is_of_place(const Program *program, const ProgramIndex *index, OperatorId op, unsigned place,
-                        const Symbolic *rows)
+/* Is the value the page of the place, of pages of so many rows? */
+static bool is_page_of(const Program *program, const ProgramValue *value, unsigned place,
+                       const Symbolic *rows)
+{
+  if (value->kind != VALUE_NODE) return false;
+  const ProgramNode *map = &program->nodes[value->node];
+  int64_t extent;
+  return map->kind == NODE_MAP && map->op == ONNX_Div && map->operands[0].kind == VALUE_NODE &&
+         same_place(program, (int)map->operands[0].node, place) && map->operands[1].kind == VALUE_IMMEDIATE &&
+         symbolic_is_constant(rows, &extent) && map->operands[1].immediate == (uint64_t)extent;
+}
+
+/* Is it the place's row in that page, what the rows of pages in front of it are taken off? */
+static bool is_row_of(const Program *program, const ProgramIndex *index, unsigned place, const Symbolic *rows)
 {
   if (index->node == PROGRAM_NONE || !symbolic_equals(index->of_axes, 0)) return false;
   const ProgramNode *map = &program->nodes[index->node];
+  if (map->kind != NODE_MAP || map->op != ONNX_Sub || map->operands[0].kind != VALUE_NODE ||
+      map->operands[1].kind != VALUE_NODE || !same_place(program, (int)map->operands[0].node, place))
+    return false;
+  const ProgramNode *first = &program->nodes[map->operands[1].node];
   int64_t extent;
-  bool splits = map->kind == NODE_MAP && map->op == op && map->operands[0].kind == VALUE_NODE &&
-                same_place(program, (int)map->operands[0].node, place);
-  return splits && map->operands[1].kind == VALUE_IMMEDIATE && symbolic_is_constant(rows, &extent) &&
-         map->operands[1].immediate == (uint64_t)extent;
+  return first->kind == NODE_MAP && first->op == ONNX_Mul &&
+         is_page_of(program, &first->operands[0], place, rows) &&
+         first->operands[1].kind == VALUE_IMMEDIATE && symbolic_is_constant(rows, &extent) &&
+         first->operands[1].immediate == (uint64_t)extent;
 }
 
 /* The node that reads the page of the place, of the same table and batch; or PROGRAM_NONE. */
@@ -47,7 +62,8 @@ static int table_of_place(const Program *program, const ProgramAccess *to, unsig
   const ProgramAccess *own = &program->nodes[read].access, *of = &program->nodes[table].access;
   bool same = program->nodes[read].kind == NODE_READ && own->tensor->index == of->tensor->index &&
               symbolic_same(own->at[0].of_axes, of->at[0].of_axes) && own->at[0].node == PROGRAM_NONE &&
-              is_of_place(program, &own->at[1], ONNX_Div, place, rows);
+              symbolic_equals(own->at[1].of_axes, 0) && own->at[1].node != PROGRAM_NONE &&
+              is_page_of(program, &(ProgramValue){VALUE_NODE, (unsigned)own->at[1].node}, place, rows);
   return same ? read : PROGRAM_NONE;
 }
 
@@ -79,8 +95,7 @@ bool bind_writes_joined(const Binding *binding, BoundJoined *joined, int table, 
       const ProgramIndex *at = &to->at[d];
       bool whole = table < 0 && at->node != PROGRAM_NONE && symbolic_equals(at->of_axes, 0) &&
                    same_place(program, at->node, place);
-      if (whole || (joined->tables[i] >= 0 && d && is_of_place(program, at, ONNX_Mod, place, rows)))
-        return true;
+      if (whole || (joined->tables[i] >= 0 && d && is_row_of(program, at, place, rows))) return true;
     }
   }
   return false;

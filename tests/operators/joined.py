@@ -167,7 +167,7 @@ def cases():
     yield paged([70, 3], 4, 2, 64, 2, 64, lengths=[71, 2], left_window_size=20)  # a row that is not seen
     yield paged([64, 0], 4, 2, 64, 3, 64, table=[2, -1, 1 << 30, 4, -(1 << 30), 99])  # pages from the end on; what is behind a sequence's end is not looked at
     yield paged([200, 3, 128], 8, 2, 128, 4, 128, stored="e4m3")
-    yield paged([60, 3], 4, 2, 64, 3, 64, new=5, launches=2)
+    yield paged([60, 3, -3], 4, 2, 64, 3, 64, new=5, launches=2)  # rows in front of the first page are nowhere
     # what keeps a launch of its own
     yield viewed("k", "Transpose", [2, 64, 2, 1], 2, perm=[0, 2, 3, 1])
     yield viewed("v", "Slice", [2, 2, 1, 128], 2, more=[[0], [128], [3], [2]])

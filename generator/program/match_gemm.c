@@ -331,7 +331,11 @@ static const char *refuse_leading(const Product *at, unsigned operand)
   const Symbolic *deep = program_stride(program, first, (unsigned)at->k),
                  *lead_deep = program_stride(program, second, (unsigned)k);
   bool along_k = symbolic_equals(at->is_narrow ? lead_deep : deep, 1);
-  if (along_k != symbolic_equals(lead_deep, 1)) return "the operands of its two contractions lie differently";
+  /* one row, or one column: elements may be side by side in both dimensions */
+  bool alike = symbolic_equals(program_stride(program, first, (unsigned)along), 1) ==
+               symbolic_equals(program_stride(program, second, (unsigned)along), 1);
+  if (along_k != symbolic_equals(lead_deep, 1) || (!at->is_narrow && !alike))
+    return "the operands of its two contractions lie differently";
   const Symbolic *beside = along_k ? lead_deep : program_stride(program, second, (unsigned)along);
   return symbolic_equals(beside, 1) ? NULL : "elements of an operand lie side by side in no dimension";
 }

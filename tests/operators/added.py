@@ -81,6 +81,13 @@ def unlike():
     return {"name": "unlike", "inputs": {"x": tensor(72, 64), "w": tensor(40, 64), "t": tensor(32, 72), "b": tensor(40, 32)}, "nodes": nodes, "outputs": ["y"]}
 
 
+def column():
+    """One column: elements of its right operands are neighbours along k, and of one of these along columns as well."""
+    tensor = lambda *shape: {"type": "bf16", "shape": list(shape), "align": 16}
+    nodes = [node("MatMul", ["x", "w"], ["y0"]), node("Gemm", ["t", "b"], ["y1"], transB=1), node("Add", ["y0", "y1"], ["y"])]
+    return {"name": "column", "inputs": {"x": tensor(5, 64), "w": tensor(64, 1), "t": tensor(5, 8), "b": tensor(1, 8)}, "nodes": nodes, "outputs": ["y"]}
+
+
 def launches(graph, gpu):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "graph.json")
@@ -104,7 +111,7 @@ CASES = [
     (adapter(129, 136, 200, 16), 2), (adapter(33, 576, 264, 64, form="alpha", scale=-0.25), 2), (adapter(1, 264, 136, 8, form="plain"), 2),
     (adapter(200, 72, 64, 72, form="relu"), 2), (adapter(65, 136, 72, 24, form="turned"), 2), (adapter(31, 64, 128, 16, kind="f16", form="alpha"), 2),
     (adapter(17, 40, 72, 16, form="scaled", batch=(3,)), 2), (adapter(130, 136, 128, 16, ends=[0, 1, 130]), 2), (adapter(90, 64, 72, 8, form="relu", ends=[60, 7, 90]), 2),
-    (adapter(70, 64, 136, 1), 3), (unlike(), 2),
+    (adapter(70, 64, 136, 1), 3), (unlike(), 2), (column(), 2),
     (narrow(1, 136, 256, 8), 2), (narrow(65, 264, 256, 24, block=64), 2), (narrow(130, 72, 256, 64, "u4", zeros=True, turned=True), 2),
     (narrow(33, 64, 128, 72, "s8", kind="f16", form="plain"), 2), (narrow(40, 136, 128, 16, "e4m3", form="alpha"), 2),
     (narrow(70, 64, 256, 16, "s8", block=0, zeros=True), 2), (narrow(9, 136, 128, 40, block=0, form="relu"), 2), (narrow(129, 64, 128, 16, "e5m2", block=0, turned=True), 2),

@@ -105,8 +105,10 @@ static unsigned walk_bytes(const Problem *problem)
 
 unsigned gemm_room(const Problem *problem, const GemmCandidate *candidate)
 {
-  return most_shared(problem->gpu, candidate) - reserved_shared_bytes(problem->gpu) -
-         tail_bytes(problem, candidate) - lead_bytes(problem, candidate) - walk_bytes(problem);
+  unsigned most = most_shared(problem->gpu, candidate),
+           other = reserved_shared_bytes(problem->gpu) + tail_bytes(problem, candidate) +
+                   lead_bytes(problem, candidate) + walk_bytes(problem);
+  return most - MIN(most, other);
 }
 
 unsigned gemm_staging_bytes(const Problem *problem, const GemmCandidate *candidate)

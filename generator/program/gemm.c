@@ -170,6 +170,19 @@ unsigned extents_gemm(const FusedOperator *op, FamilyExtent *extents)
   return n;
 }
 
+static void describe_weights(const GemmWeights *weights, GString *text)
+{
+  static const char *const zeros[] = {"", ", zero points", ", zero point "};
+  g_string_append_printf(text, "  weights of %s", number_name(weights->type));
+  if (weights->depth == GEMM_WHOLE_DEPTH)
+    g_string_append(text, " with scales of columns");
+  else if (weights->depth)
+    g_string_append_printf(text, " in blocks of %d", (int)weights->depth);
+  g_string_append(text, zeros[weights->has_zero]);
+  if (weights->has_zero == GEMM_ZERO_NUMBER) g_string_append_printf(text, "%d", (int)weights->number);
+  g_string_append_c(text, '\n');
+}
+
 void describe_gemm(const FusedOperator *op, GString *text)
 {
   const FusedGemm *gemm = gemm_of(op);
@@ -193,15 +206,7 @@ void describe_gemm(const FusedOperator *op, GString *text)
   fused_put_value(text, "k", gemm->b_k);
   fused_put_value(text, "n", gemm->b_n);
   g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
-  static const char *const zeros[] = {"", ", zero points", ", zero point "};
-  if (gemm->narrow) {
-    bool columns = gemm->weights.depth == GEMM_WHOLE_DEPTH;
-    g_string_append_printf(text, "  weights of %s in blocks of %d%s", number_name(gemm->weights.type),
-                           columns ? 0 : (int)gemm->weights.depth, zeros[gemm->weights.has_zero]);
-    if (gemm->weights.has_zero == GEMM_ZERO_NUMBER)
-      g_string_append_printf(text, "%d", (int)gemm->weights.number);
-    g_string_append_c(text, '\n');
-  }
+  if (gemm->narrow) describe_weights(&gemm->weights, text);
   if (gemm->scaled)
     g_string_append_printf(text, "  scales of 1 x %d and %d x %d\n", (int)gemm->a_depth, (int)gemm->b_depth,
                            (int)gemm->b_width);

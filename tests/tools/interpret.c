@@ -213,23 +213,47 @@ static void store_outputs(const Point *point)
   }
 }
 
+/* An element of what a product reads, beside batches along two dimensions of its own. */
+static double of_matrix(const Point *point, unsigned input, const Symbolic *const *batch, int64_t row,
+                        const Symbolic *of_row, int64_t k, const Symbolic *of_k)
+{
+  int64_t offset = row * number(of_row) + k * number(of_k);
+  for (unsigned i = 0; i < gemm_of(point->fused)->n_batch; i++)
+    offset += point->index[i] * number(batch[i]);
+  return first_of(point->memory, point->fused->inputs[input].tensor)[offset];
+}
+
+/* Narrow weights less their zero points, times their blocks' scales. */
+static double widened(const Point *point, double weight, int64_t row, int64_t k)
+{
+  const GemmWeights *weights = &gemm_of(point->fused)->weights;
+  const FusedInput *inputs = point->fused->inputs;
+  int64_t block = weights->depth ? k / weights->depth : 0;
+  if (weights->has_zero == GEMM_ZERO_NUMBER) weight -= (double)weights->number;
+  if (weights->has_zero == GEMM_ZERO_TENSOR)
+    weight -= of_matrix(point, weights->zero, (const Symbolic *const *)inputs[weights->zero].strides, row,
+                        weights->zero_row, block, weights->zero_k);
+  if (!weights->depth) return weight;
+  return weight * of_matrix(point, weights->scale, (const Symbolic *const *)inputs[weights->scale].strides,
+                            row, weights->scale_row, block, weights->scale_k);
+}
+
 /* The product of A and a right operand: B, or one of further products. */
 static double product(const Point *point, unsigned right)
 {
   const FusedGemm *gemm = gemm_of(point->fused);
+  const GemmLead *lead = gemm->lead;
   if (gemm->groups) g_error("interpret: groups of rows are the simulator's");
-  const double *a = first_of(point->memory, point->fused->inputs[gemm->a].tensor);
-  const double *b = first_of(point->memory, point->fused->inputs[right].tensor);
-  int64_t m = point->index[gemm->n_batch], n = point->index[gemm->n_batch + 1], sum_a, sum_b;
-  sum_a = m * number(gemm->a_m);
-  sum_b = n * number(gemm->b_n);
-  for (unsigned i = 0; i < gemm->n_batch; i++) {
-    sum_a += point->index[i] * number(gemm->a_batch[i]);
-    sum_b += point->index[i] * number(gemm->b_batch[i]);
-  }
+  int64_t m = point->index[gemm->n_batch], n = point->index[gemm->n_batch + 1];
   double sum = 0;
-  for (int64_t k = 0; k < number(gemm->k); k++)
-    sum += a[sum_a + k * number(gemm->a_k)] * b[sum_b + k * number(gemm->b_k)];
+  for (int64_t k = 0; lead && k < number(lead->k); k++)
+    sum += lead->factor * of_matrix(point, lead->a, lead->a_batch, m, lead->a_m, k, lead->a_k) *
+           of_matrix(point, lead->b, lead->b_batch, n, lead->b_n, k, lead->b_k);
+  for (int64_t k = 0; k < number(gemm->k); k++) {
+    double b = of_matrix(point, right, gemm->b_batch, n, gemm->b_n, k, gemm->b_k);
+    sum += of_matrix(point, gemm->a, gemm->a_batch, m, gemm->a_m, k, gemm->a_k) *
+           (gemm->narrow ? widened(point, b, n, k) : b);
+  }
   return sum;
 }
 

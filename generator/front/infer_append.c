@@ -105,12 +105,9 @@ static bool refuse(Inference *at, unsigned input, const char *id, const char *hi
                       "`%s` of AppendRows is %s %s; %s", tensor->name, number_name(tensor->type), text, what);
 }
 
-/* Is the second cache there, and its rows? */
-static unsigned pairs_of(const GraphNode *node)
+static bool is_given(const GraphNode *node, unsigned input)
 {
-  return node->n_inputs > APPEND_SECOND_CACHE && (node->inputs[APPEND_SECOND_CACHE] || !append_table(node))
-             ? 2
-             : 1;
+  return node->n_inputs > input && node->inputs[input];
 }
 
 bool infer_append_type(Inference *at, NumberType *type)
@@ -179,10 +176,10 @@ bool infer_append(Inference *at, Shape *shape)
   GraphNode *node = at->node;
   const GraphAttribute *attribute = graph_attribute(node, "axis");
   bool slots = append_places(node) == APPEND_AT_SLOTS;
-  unsigned axis = 0, pairs = pairs_of(node);
+  bool second = is_given(node, APPEND_SECOND_CACHE);
+  unsigned axis = 0, pairs = second ? 2 : 1;
   const Mark *mark = attribute->given ? &attribute->mark : &node->mark;
-  if (node->n_inputs == APPEND_SECOND_ROWS || node->n_outputs > pairs ||
-      (pairs > 1 && (!node->inputs[APPEND_SECOND_CACHE] || !node->inputs[APPEND_SECOND_ROWS])))
+  if (is_given(node, APPEND_SECOND_ROWS) != second || node->n_outputs > pairs)
     return infer_refuse(at, ERROR_INPUT, &node->mark, "missing-input", NULL,
                         "AppendRows takes a cache with its rows, and gives as many caches as it takes");
   if (!slots && !infer_axis(at, attribute->integer, node->inputs[APPEND_CACHE]->rank, mark, &axis))

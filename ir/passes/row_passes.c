@@ -2,8 +2,9 @@
  *
  * A phase ends at the reductions that later operations need. Its loop computes what its reductions and stores need, from the
  * tensors again; a reduction's state is a tile of its own, as wide as the threads of a row with a vector each, which
- * merges with each piece of a chunk element by element: threads meet once a phase, behind the loop. Every other phase walks
- * backwards, since the end of the row is what is still in L2. */
+ * merges with each piece of a chunk element by element; or one number a vector, which a chunk changes once, where the reducer
+ * has parts for that (ir/reducer.h). Threads meet once a phase, behind the loop. Every other phase walks backwards, since the
+ * end of the row is what is still in L2. */
 #include "ir/facts.h"
 #include "ir/passes/combiner.h"
 #include "ir/passes/rows.h"

@@ -192,6 +192,8 @@ lines = []
 # --set cannot divide a head's columns where one block stores the new row; numbers of a kernel that writes them one behind the other are copied.
 graph, _ = step([49, 1], 8, 2, 50, 64)
 lines += [{"label": "columns", "graph": graph, "gpu": "h100", "set": ["columns=2"]}]
+# Pages that are gathered first, as a producer has no registers for their numbers.
+lines += [{"label": "lone rows", "graph": paged([7, 0, 40], 4, 2, 1, 48, 64, stored="e4m3")[0], "gpu": "h100"}]
 nodes = [{"op": "TallyKeys", "domain": "adlgen", "inputs": ["k"], "outputs": ["c"], "attributes": {"experts": 8, "part": 64}},
          {"op": "Concat", "inputs": ["x", "c"], "outputs": ["z"], "attributes": {"axis": 1}}]
 inputs = {"k": {"type": "s32", "shape": [150, 2]}, "x": {"type": "s32", "shape": [5, 1]}}

@@ -302,7 +302,7 @@ static bool appended(const GraphTensor *tensor, double *touched)
   for (unsigned i = 0; i < tensor->n_consumers; i++) {
     const GraphNode *node = tensor->consumers[i];
     for (unsigned j = 0; node->op->id == ONNX_AppendRows && j < node->n_outputs; j++) {
-      if (append_cache(node, j) != tensor) continue;
+      if (!node->outputs[j] || append_cache(node, j) != tensor) continue;
       touched[0] = node->outputs[j]->n_consumers ? elements(tensor) : 0;
       touched[1] = elements(append_rows(node, j));
       return true;

@@ -36,8 +36,7 @@ static GraphTensor *number(Expansion *x, const char *part, int64_t value)
   return expand_number(x, part, NUMBER_S32, (double)value);
 }
 
-/* The highest end up to each group, or (`before`) in front of it: at least 0, no more than there are rows. */
-static GraphTensor *highest(Expansion *x, GraphTensor *ends, const Symbolic *rows, bool before)
+GraphTensor *expand_highest_ends(Expansion *x, GraphTensor *ends, const Symbolic *rows, bool before)
 {
   const Symbolic *const pairs[] = {ends->shape[0], ends->shape[0]};
   GraphTensor *most = expand_cast(x, "rows", expand_known(x, "rows", &rows, 1, 0), NUMBER_S32);
@@ -63,7 +62,8 @@ static GraphTensor *inside_ends(Expansion *x, GraphTensor *ends, const Symbolic 
 {
   int64_t align = graph_attribute(expand_written(x), "align")->integer;
   const Symbolic *const places[] = {rows, ends->shape[0]};
-  GraphTensor *end = highest(x, ends, rows, false), *begin = highest(x, ends, rows, true);
+  GraphTensor *end = expand_highest_ends(x, ends, rows, false),
+              *begin = expand_highest_ends(x, ends, rows, true);
   begin = expand(x, ONNX_Add, "up", begin, number(x, "more", align - 1));
   begin = expand(x, ONNX_Mul, "begin", expand(x, ONNX_Div, "units", begin, number(x, "align", align)),
                  number(x, "align", align));

@@ -15,5 +15,7 @@ GraphTensor *expand_reduce_away(Expansion *at, OperatorId op, const char *part, 
                                 uint32_t axes);
 /* Attribute `axis`, of input 0, counted from the front; false: reported. */
 bool expand_read_axis(Expansion *at, unsigned *axis);
+/* Of ends of groups: the highest up to each group, or (`before`) in front of it: at least 0, no more than there are rows. */
+GraphTensor *expand_highest_ends(Expansion *at, GraphTensor *ends, const Symbolic *rows, bool before);
 /* 1 / sqrt(variance + attribute `epsilon`) */
 GraphTensor *expand_inverse(Expansion *at, GraphTensor *variance);

@@ -9,7 +9,7 @@ GroupedMatMul                     adlgen             7  f32 f16 bf16 e4m3 e5m2
 Attention                         ai.onnx           25  f32 tf32 f16 bf16
 
 $ adlgen ops | grep -c .
-271
+272
 
 $ adlgen ops --json | validate ops
 valid

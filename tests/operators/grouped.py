@@ -128,6 +128,15 @@ def scaled_depths(ends, m, n, k, align=128, depth=128, width=1, scale="f32", by_
     return graph
 
 
+def packed(graph, align, names="ab"):
+    """The operands' groups lie one behind another, each with a row step of its own."""
+    for name in names:
+        for node in graph["nodes"]:
+            node["inputs"] = [f"{name}u" if i == name else i for i in node["inputs"]]
+        graph["nodes"].insert(0, {"op": "UnpackGroups", "domain": "adlgen", "inputs": [name, "s"], "outputs": [f"{name}u"], "attributes": {"align": align}})
+    return graph
+
+
 def index(rows, align, runs):
     """Group numbers of rows: `runs` has (group, rows) for each block that begins one."""
     values = []
@@ -229,6 +238,9 @@ def deep_cases():
     yield scaled_depths([127, 128, 128, 387], 40, 128, 388, width=128)
     yield scaled_depths([33, 127, 300], 33, 72, 320, align=32, depth=32, scale="e8m0")
     yield scaled_depths([33, 127, 300], 33, 72, 320, align=32)
+    yield packed(depths([128, 384, 384, 500], 72, 72, 512, turned=0, transB=1, align=64), 64)
+    yield packed(depths([7, 100, 90, 250], 33, 40, 251, "f16", turned=0, added=False, to="f16"), 1, "a")
+    yield packed(scaled_depths([0, 128, 384, 384, 512], 72, 40, 640), 128)
 
 
 def rows_of_somebody(kind, sizes, rows, align):
@@ -289,6 +301,27 @@ FAULTS = [
 ]
 
 
+def check_unpacked(device, ends, rows, columns, align, dtype="f32", is_open=False):
+    """Each element lies where a walk over the groups, one behind another, puts it. `is_open`: extents are symbols."""
+    dims = {"M": rows, "T": columns // align} if is_open else {}
+    extents = ["M", f"{align}*T"] if is_open else [rows, columns]
+    graph = {"name": "u", "dims": {name: {} for name in dims}, "inputs": {"x": {"type": dtype, "shape": extents}, "s": {"type": "s32", "shape": [len(ends)]}}, "outputs": ["y"],
+             "nodes": [{"op": "UnpackGroups", "domain": "adlgen", "inputs": ["x", "s"], "outputs": ["y"], "attributes": {"align": align}}]}
+    wanted, at, begin, highest = [None] * (rows * columns), 0, 0, 0
+    for end in [*ends, columns]:
+        highest = max(highest, min(end, columns))
+        behind = -(-highest // align) * align
+        for row in range(rows):
+            for column in range(begin, behind):
+                wanted[row * columns + column] = at % 251 - 125
+                at += 1
+        begin = behind
+    given = [("x", dtype, [rows, columns], [i % 251 - 125 for i in range(rows * columns)]), ("s", "s32", [len(ends)], list(ends))]
+    _, outputs = run(sys.argv[1], graph, device, given, dims=dims)
+    if [int(x) for x in outputs["y"]] != wanted:
+        sys.exit(f"{device} UnpackGroups {ends} of {rows} x {columns}, align {align}: {outputs['y'][:20]}...")
+
+
 def check_faults():
     """Each is found by the check, on both GPUs."""
     templates = pathlib.Path(__file__).parents[2] / "templates"
@@ -326,5 +359,7 @@ for device in GPUS:
     run(sys.argv[1], grouped("ends", [], 33, 0, 40, 64, clear=1), device, words=["--check"])
     run(sys.argv[1], grouped("ends", [10, 20], 64, 2, 72, 72, behind=[("Relu", "")], align=8, clear=1), device, words=["--check"])
     run(sys.argv[1], gated("ends", [0, 1, 100], 131, 3, 136, 128, clear=1), device, words=["--check"])
+    for case in ([3, 3, 10, 7, 12], 5, 17, 1, "f32"), ([0, 16, 40, 2**31 - 1], 9, 64, 16, "bf16"), ([-5, 70], 3, 128, 64, "s8"), ([], 2, 8, 8, "f16"), ([4, 9], 1, 12, 4, "f32"), ([1, 17, 40], 5, 64, 16, "f16", True):
+        check_unpacked(device, *case)
 print("rows of no group: right")
 check_faults()

@@ -588,6 +588,13 @@ static const char start_text[] =
     "  }\n"
     "  return cuLaunchKernelEx(config, function, arguments, 0);\n}\n\n";
 
+static void put_start(Emitter *emitter)
+{
+  g_auto(GStrv) parts = g_strsplit(start_text, "ERROR_SIZE", -1);
+  g_autofree char *name = g_strconcat(emitter->upper, "_ERROR_SIZE", NULL), *start = g_strjoinv(name, parts);
+  g_string_append(emitter->out, start);
+}
+
 static void put_load(Emitter *emitter)
 {
   const char *p = emitter->prefix;
@@ -645,10 +652,12 @@ static void put_functions(Emitter *emitter)
   put(emitter, "int64_t %s_workspace_bytes(const %s_arguments *a)\n{\n  (void)a;\n  return %s;\n}\n\n", p, p,
       bytes);
   put(emitter,
-      "int %s_launch(const %s_module *m, const %s_arguments *a, void *stream)\n{\n  int status = 0;\n"
-      "  int follows = 0; /* the kernel before on the stream is ours, so that one may start before its end "
-      "*/\n",
-      p, p, p);
+      "int %s_launch(const %s_module *m, const %s_arguments *a, void *stream)\n{\n  int status = 0;\n%s", p,
+      p, p,
+      plan->n_launches
+          ? "  int follows = 0; /* the kernel before on the stream is ours, so that one may start "
+            "before its end */\n"
+          : "  (void)m;\n  (void)stream;\n");
   put_checks(emitter);
   put(emitter, "  if (%s_workspace_bytes(a) > 0 && a->workspace %% 256) return %s_ERROR_ALIGN;\n", p,
       emitter->upper);
@@ -678,9 +687,7 @@ char *emit_c_source(const Plan *plan, GBytes *(*cubin)(const char *kernel, void 
       graph, gpu, plan->gpu_target, ADLGEN_VERSION, emitter.prefix, emitter.prefix);
   g_string_append(emitter.out, driver_text);
   prepend_helpers(&emitter, body);
-  g_auto(GStrv) parts = g_strsplit(start_text, "ERROR_SIZE", -1);
-  g_autofree char *name = g_strconcat(emitter.upper, "_ERROR_SIZE", NULL), *start = g_strjoinv(name, parts);
-  g_string_append(emitter.out, start);
+  if (plan->n_launches) put_start(&emitter);
   for (guint i = 0; i < emitter.kernels->len; i++)
     put_cubin(&emitter, i, cubin(((const PlanVariant *)emitter.kernels->pdata[i])->kernel, data));
   g_string_append(emitter.out, body);

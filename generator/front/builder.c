@@ -130,6 +130,7 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   b->dims = g_array_new(FALSE, TRUE, sizeof(GraphDim));
   b->wanted = g_array_new(FALSE, TRUE, sizeof(BuilderOutput));
   b->sharing = g_array_new(FALSE, TRUE, sizeof(BuilderSharing));
+  b->claims = g_array_new(FALSE, TRUE, sizeof(GraphClaim));
   GPtrArray **const lists[] = {&b->inputs, &b->constants, &b->computed,   &b->outputs,
                                &b->nodes,  &b->expanded,  &b->unsupported};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
@@ -149,6 +150,7 @@ static void builder_free(GraphBuilder *b)
   builder_free_nodes(&b->read);
   g_array_unref(b->wanted);
   g_array_unref(b->sharing);
+  g_array_unref(b->claims);
   g_hash_table_unref(b->tensors);
   g_hash_table_unref(b->refused);
   g_hash_table_unref(b->numbers);
@@ -261,6 +263,7 @@ Graph *graph_builder_finish(GraphBuilder *b)
   /* Inference over what is well-formed, so that its faults show in the same run. */
   bool ok = builder_infer(b);
   builder_check_types(b);
+  builder_check_claims(b);
   ok = ok && !b->failed;
   if (ok) {
     report(b, GRAPH_PASS_INFER);

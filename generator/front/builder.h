@@ -120,7 +120,21 @@ void graph_builder_close_node(GraphBuilder *builder, const GraphNodeSpec *spec);
 void graph_builder_open_body(GraphBuilder *builder);
 void graph_builder_body_input(GraphBuilder *builder, const char *name, const Mark *mark);
 const GraphBody *graph_builder_close_body(GraphBuilder *builder);
+/* A name that no tensor has so far: this one, or with a number behind it. In the graph's arena. */
+const char *graph_builder_free_name(GraphBuilder *builder, const char *name);
 /* A tensor that the graph, or the body that is open, gives back. */
 void graph_builder_output(GraphBuilder *builder, const char *name, const Mark *mark);
+/* What a format says of a tensor that the graph gives back. */
+typedef struct GraphClaim {
+  const char *name;   /* in messages */
+  const char *tensor; /* that it is of */
+  Mark mark;
+  const char *kind;       /* "a sequence", of what is no tensor; NULL: a tensor */
+  unsigned type;          /* ONNX's number; 0: open */
+  unsigned rank;          /* GRAPH_RANK_UNKNOWN: open */
+  const int64_t *extents; /* below 0: open */
+} GraphClaim;
+/* It must be so, where what nodes give is known. */
+void graph_builder_claim(GraphBuilder *builder, const GraphClaim *claim);
 /* Such a one lies in the memory of an input. */
 void graph_builder_share(GraphBuilder *builder, const char *output, const char *input, const Mark *mark);

@@ -75,6 +75,11 @@ void builder_define(GraphBuilder *b, GraphTensor *tensor, GPtrArray *list)
             "first defined here");
 }
 
+const char *graph_builder_free_name(GraphBuilder *b, const char *name)
+{
+  return builder_free_name(b, name, "");
+}
+
 const char **builder_tensor_names(const GraphBuilder *b, const GraphBody *body)
 {
   GPtrArray *names = g_ptr_array_new();

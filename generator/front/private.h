@@ -57,6 +57,7 @@ struct GraphBuilder {
   GArray *dims;        /* GraphDim in order of appearance */
   GArray *wanted;      /* BuilderOutput */
   GArray *sharing;     /* BuilderSharing */
+  GArray *claims;      /* GraphClaim */
   GPtrArray *inputs, *constants, *computed, *outputs;
   BuilderNodes read;
   GPtrArray *bodies;      /* GraphBody *, each behind those that stand in it */
@@ -121,6 +122,8 @@ bool builder_requires(const GraphNode *node, unsigned input);
 void builder_check_types(GraphBuilder *builder);
 /* Those of one node by the newest version of its operator; false: reported. */
 bool builder_check_node_types(GraphBuilder *builder, const GraphNode *node);
+/* builder_claims.c: what is said of outputs holds. */
+void builder_check_claims(GraphBuilder *builder);
 /* unused.c: which nodes, in topological order, have an output that is the graph's or is read by a node that has such a one,
  * and so on; g_free. */
 bool *graph_find_live(GraphNode *const *nodes, unsigned n);

@@ -287,30 +287,60 @@ static void read_functions(OnnxReader *reader)
   }
 }
 
-/* A tensor that no node gives is an output all the same: a copy of it is. */
-static void read_output(OnnxReader *reader, const OnnxMessage *output, GHashTable *given)
+/* What the model says of an output: symbols and extents below 0, which exporters write for any, leave it open. */
+static void read_claim(OnnxReader *reader, const OnnxMessage *output, const char *of, Mark at)
 {
-  GraphBuilder *b = reader->builder;
+  const OnnxMessage *type = onnx_message(output, ONNX_ValueInfo_type);
+  const OnnxMessage *tensor = type ? onnx_message(type, ONNX_Type_tensor_type) : NULL;
+  const OnnxMessage *shape = tensor ? onnx_message(tensor, ONNX_TensorType_shape) : NULL;
+  if (!type) return;
+  OnnxValues dims = shape ? onnx_values(shape, ONNX_Shape_dim) : (OnnxValues){0};
+  int64_t number = tensor ? onnx_integer(tensor, ONNX_TensorType_elem_type) : 0;
+  int64_t *extents = arena_new_array(reader->arena, int64_t, dims.n);
+  for (unsigned i = 0; i < dims.n; i++) {
+    const OnnxMessage *dimension = dims.items[i].message;
+    extents[i] = onnx_has(dimension, ONNX_Dimension_dim_value)
+                     ? onnx_integer(dimension, ONNX_Dimension_dim_value)
+                     : -1;
+  }
+  graph_builder_claim(reader->builder, &(GraphClaim){.name = onnx_text(output, ONNX_ValueInfo_name),
+                                                     .tensor = of,
+                                                     .mark = at,
+                                                     .kind = tensor ? NULL : kind_of_type(type),
+                                                     .type = (unsigned)CLAMP(number, 0, G_MAXINT),
+                                                     .rank = shape ? dims.n : GRAPH_RANK_UNKNOWN,
+                                                     .extents = extents});
+}
+
+/* Under another name: a tensor that no node gives may be an output all the same, and one of a node twice. */
+static const char *read_copy(OnnxReader *reader, const char *name, Mark at)
+{
+  g_autofree char *wanted = g_strdup_printf("%s.output", name);
+  const GraphNameSpec in = {name, at}, out = {graph_builder_free_name(reader->builder, wanted), at};
+  graph_builder_open_node(reader->builder);
+  graph_builder_close_node(reader->builder, &(GraphNodeSpec){.mark = at,
+                                                             .op = "Identity",
+                                                             .domain = "",
+                                                             .name = "",
+                                                             .op_mark = at,
+                                                             .inputs = &in,
+                                                             .outputs = &out,
+                                                             .n_inputs = 1,
+                                                             .n_outputs = 1,
+                                                             .inputs_mark = at,
+                                                             .outputs_mark = at});
+  return out.name;
+}
+
+/* taken: names of what is no output by itself */
+static void read_output(OnnxReader *reader, const OnnxMessage *output, GHashTable *taken)
+{
   const char *name = onnx_text(output, ONNX_ValueInfo_name);
   Mark at = onnx_mark(reader->source, output->at);
-  if (g_hash_table_contains(given, name)) {
-    const GraphNameSpec in = {name, at}, out = {arena_printf(reader->arena, "%s.output", name), at};
-    graph_builder_open_node(b);
-    graph_builder_close_node(b, &(GraphNodeSpec){.mark = at,
-                                                 .op = "Identity",
-                                                 .domain = "",
-                                                 .name = "",
-                                                 .op_mark = at,
-                                                 .inputs = &in,
-                                                 .outputs = &out,
-                                                 .n_inputs = 1,
-                                                 .n_outputs = 1,
-                                                 .inputs_mark = at,
-                                                 .outputs_mark = at});
-    name = out.name;
-  }
-  graph_builder_output(b, name, &at);
-  read_sharing(reader, name);
+  const char *tensor = g_hash_table_add(taken, (void *)name) ? name : read_copy(reader, name, at);
+  graph_builder_output(reader->builder, tensor, &at);
+  read_claim(reader, output, tensor, at);
+  read_sharing(reader, tensor);
 }
 
 /* Names of inputs and initializers, and of what Constant nodes give. */
@@ -333,6 +363,7 @@ static void read_graph(OnnxReader *reader, const OnnxMessage *graph)
   OnnxValues constants = onnx_values(graph, ONNX_Graph_initializer),
              outputs = onnx_values(graph, ONNX_Graph_output);
   Mark mark = onnx_mark(reader->source, graph->at);
+  if (!onnx_check_size(reader, graph)) return;
   if (*onnx_text(graph, ONNX_Graph_name)) graph_builder_name(b, onnx_text(graph, ONNX_Graph_name), &mark);
   read_inputs(reader, graph);
   for (unsigned i = 0; i < constants.n; i++)
@@ -341,8 +372,6 @@ static void read_graph(OnnxReader *reader, const OnnxMessage *graph)
   if (onnx_has(graph, ONNX_Graph_sparse_initializer))
     graph_builder_report(b, ERROR_UNSUPPORTED, &mark, "sparse", NULL,
                          "sparse initializers are not supported");
-  if (!onnx_has(graph, ONNX_Graph_node))
-    graph_builder_report(b, ERROR_INPUT, &mark, "no-nodes", NULL, "the graph has no nodes");
   onnx_read_nodes(reader, onnx_values(graph, ONNX_Graph_node), NULL);
   if (!outputs.n) graph_builder_report(b, ERROR_INPUT, &mark, "no-outputs", NULL, "the graph has no outputs");
   g_autoptr(GHashTable) given = g_hash_table_new(g_str_hash, g_str_equal);

@@ -33,4 +33,6 @@ bool onnx_read_type(OnnxReader *reader, int64_t number, const Mark *mark, GraphT
 
 /* read_onnx_node.c: the nodes of the graph, or of a function's body. */
 void onnx_read_nodes(OnnxReader *reader, OnnxValues nodes, const OnnxScope *scope);
+/* Before them, so that functions which call one another twice, and so on, cost nothing. false: there are too many, which is reported. */
+bool onnx_check_size(OnnxReader *reader, const OnnxMessage *graph);
 extern const GraphValueFormat onnx_value_format;

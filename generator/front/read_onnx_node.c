@@ -4,7 +4,9 @@
 #include <string.h>
 
 #define MAX_NODES     (1u << 20)
-#define MAX_CALLS     32 /* of functions within functions */
+#define MAX_CALLS     32   /* of functions within functions */
+#define MAX_DEPTH     4096 /* of functions and graphs within one another that are counted */
+#define DEEP_CALLS    "functions within functions, %d deep, are not supported"
 #define CONSTANT_NODE "Constant"
 
 /* ---- values of attributes ---- */
@@ -201,8 +203,7 @@ static char *refuse_call(const OnnxReader *reader, const OnnxMessage *function, 
   for (const OnnxScope *at = scope; at; at = at->outer)
     if (at->function == function) return g_strdup_printf("function `%s` calls itself", name);
   *code = ERROR_UNSUPPORTED;
-  if (scope && scope->depth >= MAX_CALLS)
-    return g_strdup_printf("functions within functions, %d deep, are not supported", MAX_CALLS);
+  if (scope && scope->depth >= MAX_CALLS) return g_strdup_printf(DEEP_CALLS, MAX_CALLS);
   for (unsigned i = 0; i < imports.n; i++) {
     const OnnxMessage *import = imports.items[i].message;
     const char *domain = onnx_text(import, ONNX_Opset_domain);
@@ -213,6 +214,78 @@ static char *refuse_call(const OnnxReader *reader, const OnnxMessage *function, 
   }
   return NULL;
 }
+
+static const OnnxMessage *find_function(const OnnxReader *reader, const OnnxMessage *node)
+{
+  if (!g_hash_table_size(reader->functions)) return NULL;
+  g_autofree char *key =
+      g_strjoin("\n", onnx_text(node, ONNX_Node_domain), onnx_text(node, ONNX_Node_op_type),
+                onnx_text(node, ONNX_Node_overload), NULL);
+  return g_hash_table_lookup(reader->functions, key);
+}
+
+/* ---- how many nodes there will be ---- */
+
+typedef struct Count {
+  const OnnxReader *reader;
+  GHashTable
+      *known; /* OnnxMessage of a function -> its nodes with those of what it calls; 0: being counted */
+  bool deep;  /* some are deeper than is looked */
+} Count;
+
+static unsigned count_nodes(Count *count, OnnxValues nodes, unsigned depth);
+
+static unsigned count_function(Count *count, const OnnxMessage *function, unsigned depth)
+{
+  gpointer known;
+  if (g_hash_table_lookup_extended(count->known, function, NULL, &known)) return GPOINTER_TO_UINT(known);
+  g_hash_table_insert(count->known, (void *)function, GUINT_TO_POINTER(0));
+  unsigned n = count_nodes(count, onnx_values(function, ONNX_Function_node), depth);
+  g_hash_table_insert(count->known, (void *)function, GUINT_TO_POINTER(n));
+  return n;
+}
+
+/* MAX_NODES + 1 is any number above. */
+static unsigned count_nodes(Count *count, OnnxValues nodes, unsigned depth)
+{
+  unsigned n = 0;
+  count->deep = count->deep || depth > MAX_DEPTH;
+  for (unsigned i = 0; i < nodes.n && n <= MAX_NODES && !count->deep; i++) {
+    const OnnxMessage *node = nodes.items[i].message, *function = find_function(count->reader, node);
+    OnnxValues attributes = onnx_values(node, ONNX_Node_attribute);
+    n += 1;
+    if (function) n += count_function(count, function, depth + 1);
+    for (unsigned j = 0; !function && j < attributes.n && n <= MAX_NODES; j++) {
+      const OnnxMessage *graph = onnx_message(attributes.items[j].message, ONNX_Attribute_g);
+      if (graph) n += count_nodes(count, onnx_values(graph, ONNX_Graph_node), depth + 1);
+    }
+  }
+  return MIN(n, MAX_NODES + 1);
+}
+
+static void refuse_size(OnnxReader *reader, const OnnxMessage *at)
+{
+  Mark mark = onnx_mark(reader->source, at->at);
+  graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &mark, "too-large", NULL,
+                       "a graph of more than %u nodes, with those of its functions at every call, is not "
+                       "supported",
+                       MAX_NODES);
+}
+
+bool onnx_check_size(OnnxReader *reader, const OnnxMessage *graph)
+{
+  g_autoptr(GHashTable) known = g_hash_table_new(NULL, NULL);
+  Count count = {reader, known, false};
+  bool ok = count_nodes(&count, onnx_values(graph, ONNX_Graph_node), 0) <= MAX_NODES;
+  Mark mark = onnx_mark(reader->source, graph->at);
+  if (!ok)
+    refuse_size(reader, graph);
+  else if (count.deep)
+    graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &mark, "function", NULL, DEEP_CALLS, MAX_CALLS);
+  return ok && !count.deep;
+}
+
+/* ---- calls ---- */
 
 /* The body in the place of the call. Its tensors are named after the call. */
 static void read_call(OnnxReader *reader, const OnnxMessage *node, const OnnxMessage *function,
@@ -226,14 +299,6 @@ static void read_call(OnnxReader *reader, const OnnxMessage *node, const OnnxMes
   bind_names(reader, &body, ONNX_Function_input, ONNX_Node_input);
   bind_names(reader, &body, ONNX_Function_output, ONNX_Node_output);
   onnx_read_nodes(reader, onnx_values(function, ONNX_Function_node), &body);
-}
-
-static const OnnxMessage *find_function(const OnnxReader *reader, const OnnxMessage *node)
-{
-  g_autofree char *key =
-      g_strjoin("\n", onnx_text(node, ONNX_Node_domain), onnx_text(node, ONNX_Node_op_type),
-                onnx_text(node, ONNX_Node_overload), NULL);
-  return g_hash_table_lookup(reader->functions, key);
 }
 
 /* ---- nodes ---- */
@@ -391,11 +456,7 @@ void onnx_read_nodes(OnnxReader *reader, OnnxValues nodes, const OnnxScope *scop
 {
   for (unsigned i = 0; i < nodes.n; i++) {
     const OnnxMessage *node = nodes.items[i].message, *function = find_function(reader, node);
-    if (reader->n_nodes++ == MAX_NODES) {
-      Mark mark = onnx_mark(reader->source, node->at);
-      graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &mark, "too-large", NULL,
-                           "a graph of more than %u nodes is not supported", MAX_NODES);
-    }
+    if (reader->n_nodes++ == MAX_NODES) refuse_size(reader, node);
     if (reader->n_nodes > MAX_NODES) return;
     ErrorCode code = ERROR_INPUT;
     g_autofree char *fault = function ? refuse_call(reader, function, scope, &code) : NULL;

@@ -53,3 +53,7 @@ $ sed s/h100/a100/g main.c >small.c; cc -std=c11 -pedantic -Wall -Wextra -Werror
 2
 
 $ if command -v nvdisasm || command -v cuobjdump; then adlgen compile gemm.json --gpu a100 --out sass --emit sass; fi >/dev/null
+
+# A graph without any launch, as one of nothing has: no warnings either.
+$ echo '{"name": "none", "inputs": {"x": {"type": "f32", "shape": [0, 3]}}, "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >none.json; adlgen compile none.json --gpu h100 --out none --emit c >/dev/null; cc -std=c11 -pedantic -Wall -Wextra -Werror -c none/h100/none_h100.c && echo compiled
+compiled

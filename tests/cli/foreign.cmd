@@ -1,6 +1,5 @@
 # Files of other formats where a graph or a description is expected: what they are is said.
 $ printf '\010\012\022\007pytorch\072\004\022\002go\102\004\012\000\020\033' >model.onnx; adlgen compile model.onnx --gpu h100 --out out
-model.onnx: byte 13: error: the graph has no nodes
 model.onnx: byte 13: error: the graph has no outputs
 [exit 1]
 
@@ -19,16 +18,6 @@ $ printf '\010\012\072\004\022\002go' | adlgen compile - --gpu h100 --out out --
 {
   "version": 1,
   "errors": [
-    {
-      "severity": "error",
-      "file": "<stdin>",
-      "line": null,
-      "column": null,
-      "byte": 4,
-      "message": "the graph has no nodes",
-      "hint": null,
-      "code": "no-nodes"
-    },
     {
       "severity": "error",
       "file": "<stdin>",

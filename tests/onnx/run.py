@@ -80,6 +80,17 @@ def choice(then, otherwise):
     return graph([{"op": "If", "name": "if", "inputs": ["c"], "outputs": ["y"], "attributes": nodes}], {"c": {"type": "bool", "shape": []}, **X})
 
 
+def declared_as(spec):
+    return encode.encode(graph([RELU], outputs=[]), extra=data(12, encode.value_info("y", spec)))
+
+
+def callers(n, times):
+    """Functions that each call the next one so often."""
+    names = ["a", "t", "b"] if times == 2 else ["a", "b"]
+    nodes = lambda i: [{"op": f"F{i + 1}", "domain": "mine", "inputs": [x], "outputs": [y]} for x, y in zip(names, names[1:])]
+    return [function(f"F{i}", ["a"], ["b"], nodes(i)) for i in range(n)]
+
+
 def equal_cases():
     """(name, bytes of the .onnx, the description that gives the same)"""
     for path in sorted([*ROOT.glob("examples/*.json"), *ROOT.glob("tests/generator/*.json")]):
@@ -111,6 +122,14 @@ def equal_cases():
     twice = graph([{"op": "LeakyRelu", "inputs": ["x"], "outputs": ["n.1/t"], "attributes": {"alpha": 0.25}},
                    {"op": "Add", "inputs": ["n.1/t", "n.1/t"], "outputs": ["y"]}])
     yield "a function", encode.encode(graph([CALL]), [FUNCTION]), twice
+    yield "functions that would be 2^40 nodes, and that nobody calls", encode.encode(graph([RELU]), callers(40, 2)), graph([RELU])
+    identity = {"op": "Identity", "inputs": ["x"], "outputs": ["x.output"]}
+    yield "an input that is the output, without nodes", encode.encode(graph([], outputs=["x"])), graph([identity], outputs=["x.output"])
+    again = [RELU, {**identity, "outputs": ["x.output2"]}, {**identity, "inputs": ["y"], "outputs": ["y.output"]}]
+    taken = {**X, "x.output": X["x"]}
+    yield "outputs that are named twice, and names that are taken", encode.encode(graph([RELU], taken, ["y", "x", "y"])), graph(again, taken, ["y", "x.output2", "y.output"])
+    for declared in ({"type": "f32", "shape": ["N", 4]}, {"type": "f32", "shape": [7, -1]}):
+        yield f"an output as {declared['shape']}", declared_as(declared), graph([RELU])
     yield "Scan", encode.encode(scan()), scan()
     branches = choice([{**RELU, "outputs": ["t"]}], [{"op": "Neg", "inputs": ["x"], "outputs": ["t"]}])
     yield "If", encode.encode(branches), branches
@@ -153,6 +172,12 @@ def wrong_cases():
     yield "a function that calls itself", encode.encode(graph([call]), [itself]), 1, ["function `F` calls itself"]
     old = function("F", ["a"], ["b"], [{"op": "Relu", "inputs": ["a"], "outputs": ["b"]}], opset=13)
     yield "a function of another opset", encode.encode(graph([call]), [old]), 3, ["is of opset 13, the graph of 27"]
+    for kind, extents, text in (("f32", ["M", 5], "f32 [?, 5]"), ("s64", ["M", 4], "s64 [?, 4]"), ("f32", [], "f32 []"), ("f32", ["M", 4, 1], "f32 [?, 4, 1]")):
+        yield f"an output declared as {text}", declared_as({"type": kind, "shape": extents}), 1, [f"output `y` is declared as {text}, and is f32 [M, 4]", "in value `y`"]
+    sequence = data(1, "y") + data(2, data(4, data(1, data(1, integer(1, 1)))))
+    yield "an output declared as a sequence", encode.encode(graph([RELU], outputs=[]), extra=data(12, sequence)), 1, ["`y` is declared as a sequence, and is f32"]
+    yield "functions that double", encode.encode(graph([{**call, "op": "F0"}]), callers(40, 2)), 3, ["more than 1048576 nodes, with those of its functions at every call"]
+    yield "functions in a long chain", encode.encode(graph([{**call, "op": "F0"}]), callers(5000, 1)), 3, ["functions within functions, 32 deep, are not supported"]
     deep = b""
     for _ in range(80):
         deep = data(1, encode.node({"op": "If", "inputs": ["x"], "outputs": ["y"]}) + data(5, data(1, "then_branch") + data(6, deep)))

@@ -83,9 +83,14 @@ static const Symbolic *chosen(const GraphNode *node, size_t i)
   return from->values[place(from, i)];
 }
 
+/* One behind another only where what is in front of the axis is 1. */
 static const Symbolic *concatenated(const GraphNode *node, size_t i)
 {
+  const GraphTensor *output = node->outputs[0];
+  int64_t axis = graph_attribute(node, "axis")->integer;
   unsigned j = 0;
+  for (unsigned d = 0; d < (axis < 0 ? axis + output->rank : axis); d++)
+    if (!symbolic_equals(output->shape[d], 1)) return NULL;
   for (; i >= node->inputs[j]->n_elements; j++)
     i -= node->inputs[j]->n_elements;
   return node->inputs[j]->values[i];
@@ -107,6 +112,14 @@ static const Symbolic *sliced(const GraphNode *node, size_t i)
   return node->inputs[0]->values[first + (int64_t)i * node->steps[0]];
 }
 
+/* With `fmod` the sign of numbers is the dividend's. */
+static const Symbolic *truncated_remainder(Arena *arena, const Symbolic *a, const Symbolic *b)
+{
+  int64_t x, y;
+  bool known = symbolic_is_constant(a, &x) && symbolic_is_constant(b, &y) && y && y != -1;
+  return known ? symbolic_constant(arena, x % y) : NULL;
+}
+
 /* Element i of the result; NULL: it is not known. */
 static const Symbolic *element(const Inference *at, size_t i)
 {
@@ -116,8 +129,10 @@ static const Symbolic *element(const Inference *at, size_t i)
   case ONNX_Identity:
   case ONNX_Cast:
   case ONNX_Reshape:
+  case ONNX_Flatten:
   case ONNX_Squeeze:
   case ONNX_Unsqueeze: return a->values[i];
+  case ONNX_Transpose: return a->rank <= 1 || a->n_elements == 1 ? a->values[i] : NULL;
   case ONNX_Expand: return a->values[place(a, i)];
   case ONNX_Neg: return symbolic_sub(at->graph->arena, symbolic_constant(at->graph->arena, 0), a->values[i]);
   case ONNX_Not: return symbolic_sub(at->graph->arena, symbolic_constant(at->graph->arena, 1), a->values[i]);
@@ -137,6 +152,8 @@ static const Symbolic *element(const Inference *at, size_t i)
   case ONNX_Equal:
   case ONNX_Less:
   case ONNX_Greater:
+    if (node->op->id == ONNX_Mod && graph_attribute(node, "fmod")->integer)
+      return truncated_remainder(at->graph->arena, a->values[place(a, i)], b->values[place(b, i)]);
     return node->n_inputs == 2 ? binary(at, node->op->id, a->values[place(a, i)], b->values[place(b, i)])
                                : NULL;
   default: return NULL;

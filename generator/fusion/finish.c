@@ -109,6 +109,30 @@ static void add_intermediate(GPtrArray *intermediates, GHashTable *added, const 
     g_ptr_array_add(intermediates, (void *)tensor);
 }
 
+static bool has_no_elements(const GraphTensor *tensor)
+{
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (symbolic_equals(tensor->shape[d], 0)) return true;
+  return false;
+}
+
+/* What has no elements may have no kernel that computes it (rewrite drop_unread), and yet one that names it. */
+static void add_empty_inputs(GPtrArray *intermediates, const Graph *graph, const Fusion *fusion)
+{
+  g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+  for (unsigned i = 0; i < graph->n_outputs; i++)
+    g_hash_table_add(names, (void *)graph->outputs[i]->name);
+  for (unsigned i = 0; i < intermediates->len; i++)
+    g_hash_table_add(names, (void *)((GraphTensor *)intermediates->pdata[i])->name);
+  for (unsigned i = 0; i < fusion->n; i++)
+    for (unsigned j = 0; j < fusion->operators[i]->n_inputs; j++) {
+      const GraphTensor *tensor = fusion->operators[i]->inputs[j].tensor;
+      if (tensor->kind == TENSOR_COMPUTED && has_no_elements(tensor) &&
+          g_hash_table_add(names, (void *)tensor->name))
+        g_ptr_array_add(intermediates, (void *)tensor);
+    }
+}
+
 /* The same without what has joined it since. */
 static Group *chain_alone(Fuser *fuser, const Group *chain)
 {
@@ -182,6 +206,7 @@ bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error)
   for (unsigned i = 0; i < fusion->n; i++)
     for (unsigned j = 0; j < fusion->operators[i]->n_outputs; j++)
       add_intermediate(intermediates, added, fusion->operators[i]->outputs[j].tensor);
+  add_empty_inputs(intermediates, fuser->graph, fusion);
   fusion->n_stacks = fuser->stacks->len;
   fusion->stacks = arena_memdup(fusion->arena, fuser->stacks->pdata, fuser->stacks->len * sizeof(void *));
   fusion->n_intermediates = intermediates->len;

@@ -41,12 +41,12 @@ static void open_place(StepScope *scope, Place *place)
   scope->data = place;
 }
 
-/* A tile of the full [rows, cols] shape: what the template computes on. */
-static IrExpr *full_tile(StepScope *scope, IrExpr *value, NumberType element)
+/* A tile of a [rows, cols] shape: what the template computes on. */
+static IrExpr *full_tile(StepScope *scope, IrExpr *value, NumberType element, int64_t cols)
 {
   IrModule *module = scope->build->module;
   const Place *place = scope->data;
-  int64_t extent[2] = {place->rows, place->cols};
+  int64_t extent[2] = {place->rows, cols};
   IrType type = ir_tile(module, element, 2, extent, NULL);
   bool full = value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
               ir_tile_extent(&value->value->type, 0) == extent[0] &&
@@ -68,7 +68,7 @@ bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, N
   if (!scope_write_steps(&scope, in_front)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
   IrExpr *value = step_convert(&writer, scope_operand(&scope, source), compute);
-  value = full_tile(&scope, value, compute);
+  value = full_tile(&scope, value, compute, place.cols);
   scope_close(&scope, value);
   return true;
 }
@@ -93,7 +93,10 @@ bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute)
     int64_t shape[2];
     IrExpr *access = corner(&scope, tensor, shape);
     IrExpr *value = scope_operand(&scope, &output->value);
-    if (shape[1] != 1) value = full_tile(&scope, value, step_element(value, compute));
+    bool per_row = shape[1] == 1;
+    if (!per_row || value->kind != EXPR_VALUE)
+      value = full_tile(&scope, value, step_element(value, scope_output_type(&scope, i)),
+                        per_row ? 1 : place.cols);
     ir_emit(&scope.builder, OP_STORE, 2, access, scope_stored(&scope, i, value));
   }
   scope_close(&scope, NULL);

@@ -146,6 +146,19 @@ static ProgramValue add_tile(ProgramBuilder *at, const GraphNode *node)
 
 /* ---- Trilu ---- */
 
+/* Of matrices of one element: it, or 0. Numbers alone have neither a type nor a shape. */
+static ProgramValue one_element(ProgramBuilder *at, const GraphNode *node, ProgramValue x, bool kept)
+{
+  const GraphTensor *input = node->inputs[0];
+  NumberType compute = program_compute(input->type);
+  if (x.kind == VALUE_IMMEDIATE && input->data)
+    x = program_read_once(at, node, program_point_access(at, input));
+  if (kept) return x;
+  const ProgramValue zero = program_immediate(0, input->type);
+  ProgramValue same = program_add_map(at, node, ONNX_Equal, NUMBER_BOOL, compute, (ProgramValue[]){x, x}, 2);
+  return program_add_map(at, node, ONNX_Where, input->type, compute, (ProgramValue[]){same, zero, zero}, 3);
+}
+
 /* Elements on the kept side of the diagonal: columns - rows >= k, or <= k. */
 static ProgramValue add_trilu(ProgramBuilder *at, const GraphNode *node)
 {
@@ -158,8 +171,8 @@ static ProgramValue add_trilu(ProgramBuilder *at, const GraphNode *node)
   ProgramValue distance = program_add_index(at, node, symbolic_sub(at->program->arena, columns, rows));
   bool upper = graph_attribute(node, "upper")->integer != 0;
   ProgramValue x = program_operand(at, node, input), none = program_immediate(0, input->type);
-  if (distance.kind == VALUE_IMMEDIATE) /* matrices of one element */
-    return (upper ? distance.immediate >= k : distance.immediate <= k) ? x : none;
+  if (distance.kind == VALUE_IMMEDIATE)
+    return one_element(at, node, x, upper ? distance.immediate >= k : distance.immediate <= k);
   ProgramValue kept =
       program_add_map(at, node, upper ? ONNX_GreaterOrEqual : ONNX_LessOrEqual, NUMBER_BOOL, NUMBER_S64,
                       (ProgramValue[]){distance, program_immediate(k, NUMBER_S64)}, 2);

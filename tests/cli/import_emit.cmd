@@ -37,3 +37,14 @@ error: --emit needs a folder: --out DIR
 $ adlgen import g.json --out out
 error: --out is the folder of --emit
 [exit 2]
+
+# Integers that are known while the graph is read: rows beside one another are no list, and fmod's remainder has the dividend's sign.
+$ echo '{"inputs": {}, "constants": {"c": {"type": "s64", "shape": [2, 2], "data": [[-7, 7], [0, 5]]}, "a": {"type": "s64", "shape": [3], "data": [-7, 7, 5]}, "b": {"type": "s64", "shape": [3], "data": [3, 3, 2]}}, "nodes": [{"op": "Concat", "inputs": ["c", "c"], "outputs": ["rows"], "attributes": {"axis": -1}}, {"op": "Concat", "inputs": ["c", "c"], "outputs": ["list"], "attributes": {"axis": 0}}, {"op": "Mod", "inputs": ["a", "b"], "outputs": ["rest"], "attributes": {"fmod": 1}}, {"op": "Mod", "inputs": ["a", "b"], "outputs": ["mod"]}], "outputs": ["rows", "list", "rest", "mod"]}' >known.json; adlgen import known.json --emit graph --out known >/dev/null; grep -o '"[a-z.]*": {"type.*\|"op".*' known/graph.json
+"c": {"type": "s64", "shape": [2, 2], "data": [-7, 7, 0, 5]},
+"list.known": {"type": "s64", "shape": [4, 2], "data": [-7, 7, 0, 5, -7, 7, 0, 5]},
+"rest.known": {"type": "s64", "shape": [3], "data": [-1, 1, 1]},
+"mod.known": {"type": "s64", "shape": [3], "data": [2, 1, 1]}
+"op": "Concat", "inputs": ["c", "c"], "outputs": ["rows"], "attributes": {"axis": -1}},
+"op": "Identity", "inputs": ["list.known"], "outputs": ["list"], "attributes": {}},
+"op": "Identity", "inputs": ["rest.known"], "outputs": ["rest"], "attributes": {}},
+"op": "Identity", "inputs": ["mod.known"], "outputs": ["mod"], "attributes": {}}

@@ -148,6 +148,14 @@ static ProgramValue add_step(ProgramBuilder *at, const GraphNode *node, ProgramV
   return program_add_node(at, step, operands, n, program_compute(step.type));
 }
 
+/* What holds the tensor's elements, if a constant does; else NULL. */
+static const GraphTensor *constant_of(const GraphTensor *tensor)
+{
+  while (tensor->kind == TENSOR_COMPUTED && tensor->producer && tensor->producer->op->id == ONNX_Identity)
+    tensor = tensor->producer->inputs[0];
+  return tensor->kind == TENSOR_CONSTANT && tensor->data ? tensor : NULL;
+}
+
 /* Numbers alone have neither a type nor a shape: one of them is loaded. */
 static void load_a_number(ProgramBuilder *at, const GraphNode *node, ProgramValue *operands)
 {
@@ -156,8 +164,9 @@ static void load_a_number(ProgramBuilder *at, const GraphNode *node, ProgramValu
   for (unsigned i = node->n_inputs; i-- > 0;) {
     if (operands[i].kind == VALUE_ABSENT) continue;
     if (operands[i].kind != VALUE_IMMEDIATE) return;
-    if (node->inputs[i]->kind != TENSOR_CONSTANT || !node->inputs[i]->data) continue;
-    number = node->inputs[i];
+    const GraphTensor *constant = constant_of(node->inputs[i]);
+    if (!constant) continue;
+    number = constant;
     place = i;
   }
   if (number) operands[place] = program_read_once(at, node, program_point_access(at, number));

@@ -25,7 +25,7 @@ static const char *template_of(const Problem *problem)
 
 const SpaceKind *space_kind_attention_grad(void)
 {
-  static const Axis axes[] = {{"rows", 1}, {"keys", 1}, {"stages", 1}};
+  static const Axis axes[] = {{"rows", 1}, {"keys", 1}, {"stages", 1}, {"heads", 1}};
   static const SpaceKind kind =
       SPACE_KIND("attention_grad_keys attention_grad_queries attention_grad_rows", axes, NULL, true);
   return &kind;

@@ -21,6 +21,7 @@ typedef struct {
   const Symbolic *depth, *width;
   NumberType type, wide; /* of the operands, and what is computed in */
   double scale, cap;
+  int64_t parts; /* of the heads that share keys, whose sums are added last; 1: the kernel of keys adds all */
 } Gradient;
 
 static const Symbolic *number(const Gradient *at, int64_t value)
@@ -264,6 +265,7 @@ typedef struct {
 static GraphTensor *part(Gradient *at, const char *of, const char *name, const Operands *operands,
                          GraphTensor **further, unsigned n_further)
 {
+  bool keys = at->parts > 1 && !strcmp(of, "keys");
   Expansion *x = at->x;
   ExpandNode node = {
       ONNX_AttentionGradPart,
@@ -274,6 +276,7 @@ static GraphTensor *part(Gradient *at, const char *of, const char *name, const O
       .attributes = {{"is_causal", .integer = graph_attribute(at->node, "is_causal")->integer},
                      {"left_window_size", .integer = graph_attribute(at->node, "left_window_size")->integer},
                      {"of", .text = of},
+                     {"parts", .integer = keys ? at->parts : 1},
                      {"right_window_size",
                       .integer = graph_attribute(at->node, "right_window_size")->integer},
                      {"scale", .number = at->scale},
@@ -302,6 +305,80 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
                                    {values, expand_integers(x, "pads", pads, G_N_ELEMENTS(pads))},
                                    .attributes = {{"mode", .text = "constant"}}});
   return expand_slice(x, name, padded, last, none, rows);
+}
+
+/* ---- parts of the heads that share keys ----
+ * A block of keys walks the rows of all heads that share them. Where such blocks are fewer than SMs, or, of causal masks whose blocks are
+ * unlike, than two of them, the heads are parts with blocks of their own, whose sums one more kernel adds. What heads of queries share is a
+ * batch of its own then, so one batch is all there is. */
+
+#define KEYS_OF_BLOCK 128
+#define ROWS_OF_STEP  128
+#define LEAST_STEPS   16  /* of a block: a shorter one ends before a launch more is worth it */
+#define LEAST_BLOCKS  128 /* about one to an SM */
+#define MOST_PARTS    16
+#define LEAST_UNLIKE  256 /* where the longest takes twice as long as they do on average */
+
+static int64_t parts_of(const Gradient *at)
+{
+  int64_t batch, heads, q_heads, rows, keys, parts = 1;
+  bool known = symbolic_is_constant(at->of.batch, &batch) && symbolic_is_constant(at->of.kv_heads, &heads) &&
+               symbolic_is_constant(at->of.q_heads, &q_heads) && symbolic_is_constant(at->of.rows, &rows) &&
+               symbolic_is_constant(at->of.keys, &keys);
+  if (!known || batch != 1 || heads < 1 || expand_input(at->x, MASK)) return 1;
+  int64_t least = graph_attribute(at->node, "is_causal")->integer ? LEAST_UNLIKE : LEAST_BLOCKS,
+          group = q_heads / heads;
+  double blocks = (double)heads * ceil((double)keys / KEYS_OF_BLOCK),
+         steps = (double)group * ceil((double)rows / ROWS_OF_STEP);
+  if (steps < LEAST_STEPS) return 1;
+  while (parts < group && blocks * (double)parts < (double)least) {
+    int64_t more = parts + 1;
+    while (group % more)
+      more++;
+    if (more > MOST_PARTS) break;
+    parts = more;
+  }
+  return parts;
+}
+
+/* Heads that share keys as a batch of one head of keys. */
+static GraphTensor *as_batch(Gradient *at, const char *name, GraphTensor *tensor, bool rows)
+{
+  if (expand_failed(at->x)) return NULL;
+  const Symbolic *shape[4] = {at->of.kv_heads, rows ? at->of.group : number(at, 1)};
+  for (unsigned d = 2; d < tensor->rank; d++)
+    shape[d] = tensor->shape[d];
+  return expand_reshape(at->x, name, tensor, shape, tensor->rank);
+}
+
+/* What is of the keys that input `like` has: sums of parts added up. */
+static GraphTensor *added(Gradient *at, const char *name, GraphTensor *sums, unsigned like)
+{
+  Expansion *x = at->x;
+  GraphTensor *sum = expand_slice(x, name, sums, 1, 0, 1);
+  for (int64_t i = 1; i < at->parts;
+       i++) /* in vectors, which a reduction along a short dimension does not read */
+    sum = expand(x, ONNX_Add, name, sum, expand_slice(x, name, sums, 1, i, i + 1));
+  sum = expand_cast(x, name, sum, at->type);
+  const GraphTensor *of = expand_input(x, like);
+  return expand_failed(x) ? NULL : expand_reshape(x, name, sum, (const Symbolic *const *)of->shape, of->rank);
+}
+
+/* dK, and what is *further, as part() gives them. */
+static GraphTensor *part_of_keys(Gradient *at, const Operands *whole, GraphTensor **further,
+                                 unsigned n_further)
+{
+  static const char *const names[] = {"grad", "q", "k", "v", "sums", "delta"};
+  Operands batches = *whole;
+  if (at->parts == 1) return part(at, "keys", "grad_k", whole, further, n_further);
+  for (unsigned i = GRAD; i <= PART_DELTA; i++)
+    batches.of[i] = as_batch(at, names[i], whole->of[i], i != K && i != V);
+  GraphTensor *grad_k = part(at, "keys", "grad_k", &batches, further, n_further);
+  if (expand_failed(at->x)) return NULL;
+  further[0] = added(at, "grad_v", further[0], V);
+  const Symbolic *const changes[] = {at->of.batch, at->of.q_heads, at->of.keys, at->of.rows};
+  if (n_further > 1) further[1] = expand_reshape(at->x, "changes", further[1], changes, 4);
+  return added(at, "grad_k", grad_k, K);
 }
 
 /* ---- dS in memory ----
@@ -370,7 +447,7 @@ static void give_left(Gradient *at, const Operands *whole, const Shares *shares)
   for (int64_t from = 0; from < shares->extent; from += shares->each, n++) {
     Operands share = share_of(at, whole, shares, from);
     GraphTensor *further[2] = {NULL};
-    joined[GRAD_K].inputs[n] = part(at, "keys", "grad_k", &share, further, G_N_ELEMENTS(further));
+    joined[GRAD_K].inputs[n] = part_of_keys(at, &share, further, G_N_ELEMENTS(further));
     joined[GRAD_V].inputs[n] = further[0];
     share.of[PART_MASK] = NULL;
     share.of[PART_CHANGES] = further[1];
@@ -392,19 +469,21 @@ static void give_kernels(Gradient *at, bool both)
   bool queries = expand_wants(x, GRAD_Q), keys = expand_wants(x, GRAD_K), values = expand_wants(x, GRAD_V);
   Shares shares;
   if (expand_failed(x)) return;
-  if (both && queries && keys && values && leaves_changes(at, &shares)) {
+  bool left = both && queries && keys && values && leaves_changes(at, &shares);
+  if (both && keys && values && (!left || shares.each == shares.extent)) at->parts = parts_of(at);
+  if (left) {
     give_left(at, &operands, &shares);
     return;
   }
   if (queries) expand_give(x, GRAD_Q, part(at, "queries", "grad_q", &operands, NULL, 0));
-  if (keys) expand_give(x, GRAD_K, part(at, "keys", "grad_k", &operands, &grad_v, both && values ? 1 : 0));
+  if (keys) expand_give(x, GRAD_K, part_of_keys(at, &operands, &grad_v, both && values ? 1 : 0));
   if (values && !grad_v) grad_v = part(at, "values", "grad_v", &operands, NULL, 0);
   if (values) expand_give(x, GRAD_V, grad_v);
 }
 
 void expand_attention_grad(Expansion *x)
 {
-  Gradient at = {.x = x, .of = {.x = x}, .node = expand_written(x)};
+  Gradient at = {.x = x, .of = {.x = x}, .node = expand_written(x), .parts = 1};
   read_types(&at);
   if (!expand_failed(x)) read_shapes(&at);
   if (!expand_failed(x)) read_attributes(&at);

@@ -147,12 +147,19 @@ static int contracted(const Match *at, int node)
   return __builtin_popcount(axes) == 1 ? __builtin_ctz(axes) : PROGRAM_NONE;
 }
 
-/* Batches and heads: what all operands walk along, and what keys do not. */
+/* Batches and heads: what all operands walk along, and what keys do not. Where sums are of some of the heads that share keys, these are
+ * heads that keys do not walk along. */
 static bool find_batches(Match *at, uint32_t varies)
 {
   const Program *program = at->program;
   uint32_t all = varies & ~(1u << at->row) & ~(1u << at->key), shared = all & ~program->varies[at->k],
            own = all & program->varies[at->k];
+  int sums = at->by_depth >= 0 ? at->by_depth : at->by_width;
+  uint32_t parts = shared & ~program->nodes[sums].axes;
+  if (program->nodes[sums].axes >> at->row & 1 && parts) {
+    own |= parts;
+    shared &= ~parts;
+  }
   if (__builtin_popcount(shared) > 1 || __builtin_popcount(own) > 2)
     return bind_refuse(at->binding, "its batches are no batches and heads");
   at->group = shared ? __builtin_ctz(shared) : PROGRAM_NONE;
@@ -340,11 +347,14 @@ static bool is_changes(const Match *at, ProgramValue value)
   return value.kind == VALUE_NODE && changes.kind == VALUE_NODE && value.node == changes.node;
 }
 
-/* Do parts of gradients alone read it? They read what keys that are seen left. */
+/* Do parts of gradients alone read it, be it in another shape? They read what keys that are seen left. */
 static bool is_read_by_parts(const GraphTensor *tensor)
 {
-  for (unsigned i = 0; i < tensor->n_consumers; i++)
-    if (tensor->consumers[i]->op->id != ONNX_AttentionGradPart) return false;
+  for (unsigned i = 0; i < tensor->n_consumers; i++) {
+    const GraphNode *node = tensor->consumers[i];
+    bool looks = node->op->id == ONNX_Reshape && is_read_by_parts(node->outputs[0]);
+    if (node->op->id != ONNX_AttentionGradPart && !looks) return false;
+  }
   return !tensor->is_output;
 }
 

@@ -308,53 +308,61 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
 }
 
 /* ---- parts of the heads that share keys ----
- * A block of keys walks the rows of all heads that share them. Where such blocks are fewer than SMs, or, of causal masks whose blocks are
- * unlike, than two of them, the heads are parts with blocks of their own, whose sums one more kernel adds. What heads of queries share is a
- * batch of its own then, so one batch is all there is. */
+ * A block of keys walks the rows of all heads that share them. Where such blocks are few, or, of causal masks, unlike and fewer than two to an
+ * SM, the heads are parts with blocks of their own, whose sums one more kernel adds. Heads of keys are batches then, so one batch is all
+ * there is. */
 
 #define KEYS_OF_BLOCK 128
 #define ROWS_OF_STEP  128
 #define LEAST_STEPS   16  /* of a block: a shorter one ends before a launch more is worth it */
-#define LEAST_BLOCKS  128 /* about one to an SM */
+#define BLOCKS        128 /* at a time, about */
 #define MOST_PARTS    16
-#define LEAST_UNLIKE  256 /* where the longest takes twice as long as they do on average */
+#define WORTH         0.9 /* of the time */
 
-static int64_t parts_of(const Gradient *at)
+/* How long `blocks` blocks take, of those of no parts that are alike; of a causal mask the longest is twice the mean. */
+static double time_in_parts(double blocks, bool causal, double parts)
 {
-  int64_t batch, heads, q_heads, rows, keys, parts = 1;
-  bool known = symbolic_is_constant(at->of.batch, &batch) && symbolic_is_constant(at->of.kv_heads, &heads) &&
-               symbolic_is_constant(at->of.q_heads, &q_heads) && symbolic_is_constant(at->of.rows, &rows) &&
-               symbolic_is_constant(at->of.keys, &keys);
+  return causal ? MAX(1 / parts, blocks / (2 * BLOCKS)) : ceil(blocks * parts / BLOCKS) / parts;
+}
+
+/* Of `heads` heads of keys in one launch. */
+static int64_t parts_of(const Gradient *at, int64_t heads)
+{
+  int64_t batch, group, rows, keys, parts = 1;
+  bool known = symbolic_is_constant(at->of.batch, &batch) && symbolic_is_constant(at->of.rows, &rows) &&
+               symbolic_is_constant(at->of.keys, &keys) && at->of.grouped &&
+               symbolic_is_constant(at->of.group, &group);
   if (!known || batch != 1 || heads < 1 || expand_input(at->x, MASK)) return 1;
-  int64_t least = graph_attribute(at->node, "is_causal")->integer ? LEAST_UNLIKE : LEAST_BLOCKS,
-          group = q_heads / heads;
+  bool causal = graph_attribute(at->node, "is_causal")->integer;
   double blocks = (double)heads * ceil((double)keys / KEYS_OF_BLOCK),
-         steps = (double)group * ceil((double)rows / ROWS_OF_STEP);
-  if (steps < LEAST_STEPS) return 1;
-  while (parts < group && blocks * (double)parts < (double)least) {
-    int64_t more = parts + 1;
-    while (group % more)
-      more++;
-    if (more > MOST_PARTS) break;
+         steps = (double)group * ceil((double)rows / ROWS_OF_STEP), least = time_in_parts(blocks, causal, 1);
+  for (int64_t more = 2; steps >= LEAST_STEPS && more <= MIN(group, MOST_PARTS); more++) {
+    double time = time_in_parts(blocks, causal, (double)more);
+    if (group % more || time > WORTH * least) continue;
+    least = time;
     parts = more;
   }
   return parts;
 }
 
-/* Heads that share keys as a batch of one head of keys. */
-static GraphTensor *as_batch(Gradient *at, const char *name, GraphTensor *tensor, bool rows)
+/* Heads of keys as batches of one head. */
+static GraphTensor *as_batches(Gradient *at, const char *name, GraphTensor *tensor, bool rows)
 {
+  int64_t heads, group = 1;
   if (expand_failed(at->x)) return NULL;
-  const Symbolic *shape[4] = {at->of.kv_heads, rows ? at->of.group : number(at, 1)};
+  symbolic_is_constant(tensor->shape[1], &heads);
+  if (rows) symbolic_is_constant(at->of.group, &group);
+  const Symbolic *shape[4] = {number(at, heads / group), number(at, group)};
   for (unsigned d = 2; d < tensor->rank; d++)
     shape[d] = tensor->shape[d];
   return expand_reshape(at->x, name, tensor, shape, tensor->rank);
 }
 
-/* What is of the keys that input `like` has: sums of parts added up. */
+/* What is of the keys that input `like` has: sums of parts, or what has none, added up. */
 static GraphTensor *added(Gradient *at, const char *name, GraphTensor *sums, unsigned like)
 {
   Expansion *x = at->x;
+  if (at->parts == 1) return sums;
   GraphTensor *sum = expand_slice(x, name, sums, 1, 0, 1);
   for (int64_t i = 1; i < at->parts;
        i++) /* in vectors, which a reduction along a short dimension does not read */
@@ -364,7 +372,7 @@ static GraphTensor *added(Gradient *at, const char *name, GraphTensor *sums, uns
   return expand_failed(x) ? NULL : expand_reshape(x, name, sum, (const Symbolic *const *)of->shape, of->rank);
 }
 
-/* dK, and what is *further, as part() gives them. */
+/* dK, and what is *further, as part() gives them; of parts their sums, [heads of keys, parts, keys, size]. */
 static GraphTensor *part_of_keys(Gradient *at, const Operands *whole, GraphTensor **further,
                                  unsigned n_further)
 {
@@ -372,13 +380,12 @@ static GraphTensor *part_of_keys(Gradient *at, const Operands *whole, GraphTenso
   Operands batches = *whole;
   if (at->parts == 1) return part(at, "keys", "grad_k", whole, further, n_further);
   for (unsigned i = GRAD; i <= PART_DELTA; i++)
-    batches.of[i] = as_batch(at, names[i], whole->of[i], i != K && i != V);
+    batches.of[i] = as_batches(at, names[i], whole->of[i], i != K && i != V);
   GraphTensor *grad_k = part(at, "keys", "grad_k", &batches, further, n_further);
-  if (expand_failed(at->x)) return NULL;
-  further[0] = added(at, "grad_v", further[0], V);
-  const Symbolic *const changes[] = {at->of.batch, at->of.q_heads, at->of.keys, at->of.rows};
-  if (n_further > 1) further[1] = expand_reshape(at->x, "changes", further[1], changes, 4);
-  return added(at, "grad_k", grad_k, K);
+  if (expand_failed(at->x) || n_further < 2) return grad_k;
+  const Symbolic *const changes[] = {at->of.batch, whole->of[Q]->shape[1], at->of.keys, at->of.rows};
+  further[1] = expand_reshape(at->x, "changes", further[1], changes, G_N_ELEMENTS(changes));
+  return grad_k;
 }
 
 /* ---- dS in memory ----
@@ -442,8 +449,10 @@ static void give_left(Gradient *at, const Operands *whole, const Shares *shares)
   static const char *const names[] = {[GRAD_Q] = "grad_q", [GRAD_K] = "grad_k", [GRAD_V] = "grad_v"};
   ExpandNode joined[G_N_ELEMENTS(names)];
   unsigned n = 0;
-  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
-    joined[i] = (ExpandNode){ONNX_Concat, names[i], .attributes = {{"axis", shares->dim}}};
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+    int64_t axis = at->parts > 1 && i != GRAD_Q ? 0 : shares->dim;
+    joined[i] = (ExpandNode){ONNX_Concat, names[i], .attributes = {{"axis", axis}}};
+  }
   for (int64_t from = 0; from < shares->extent; from += shares->each, n++) {
     Operands share = share_of(at, whole, shares, from);
     GraphTensor *further[2] = {NULL};
@@ -455,7 +464,8 @@ static void give_left(Gradient *at, const Operands *whole, const Shares *shares)
   }
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
     joined[i].n_inputs = n;
-    expand_give(at->x, i, n > 1 ? expand_node(at->x, &joined[i]) : joined[i].inputs[0]);
+    GraphTensor *result = n > 1 ? expand_node(at->x, &joined[i]) : joined[i].inputs[0];
+    expand_give(at->x, i, i == GRAD_Q ? result : added(at, names[i], result, i == GRAD_K ? K : V));
   }
 }
 
@@ -468,17 +478,21 @@ static void give_kernels(Gradient *at, bool both)
                         spaced(at, "delta", delta(at)), expand_input(x, MASK)}};
   bool queries = expand_wants(x, GRAD_Q), keys = expand_wants(x, GRAD_K), values = expand_wants(x, GRAD_V);
   Shares shares;
+  int64_t heads;
   if (expand_failed(x)) return;
   bool left = both && queries && keys && values && leaves_changes(at, &shares);
-  if (both && keys && values && (!left || shares.each == shares.extent)) at->parts = parts_of(at);
+  if (both && keys && values && symbolic_is_constant(at->of.kv_heads, &heads))
+    at->parts = parts_of(at, left && shares.dim ? shares.each : heads);
   if (left) {
     give_left(at, &operands, &shares);
     return;
   }
   if (queries) expand_give(x, GRAD_Q, part(at, "queries", "grad_q", &operands, NULL, 0));
-  if (keys) expand_give(x, GRAD_K, part_of_keys(at, &operands, &grad_v, both && values ? 1 : 0));
+  if (keys)
+    expand_give(x, GRAD_K,
+                added(at, "grad_k", part_of_keys(at, &operands, &grad_v, both && values ? 1 : 0), K));
   if (values && !grad_v) grad_v = part(at, "values", "grad_v", &operands, NULL, 0);
-  if (values) expand_give(x, GRAD_V, grad_v);
+  if (values) expand_give(x, GRAD_V, added(at, "grad_v", grad_v, V));
 }
 
 void expand_attention_grad(Expansion *x)

@@ -315,7 +315,7 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
 #define KEYS_OF_BLOCK 128
 #define ROWS_OF_STEP  128
 #define LEAST_STEPS   16  /* of a block: a shorter one ends before a launch more is worth it */
-#define BLOCKS        128 /* at a time, about */
+#define BLOCKS        132 /* at a time, of an SM each: where these are others, parts are as they are */
 #define MOST_PARTS    16
 #define WORTH         0.9 /* of the time */
 

@@ -173,6 +173,7 @@ bool reference_rounds(const ReferenceCall *call, const Value *out)
 NumberType reference_rounds_to(const ReferenceCall *call, const Value *out)
 {
   const ReferenceAttribute *weights = reference_attribute(call, "weights");
+  if (reference_is_sequences(call->op)) return reference_sequences_round_to(call, out);
   bool eight = !strcmp(call->op, "Softmax") && weights && !strcmp(weights->text, "e4m3");
   return eight ? NUMBER_E4M3 : out->type;
 }

@@ -28,6 +28,8 @@ bool reference_gradient(const ReferenceCall *call, Value **outputs, unsigned n_o
 bool reference_is_sequences(const char *op);
 bool reference_sequences(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                          GError **error); /* sequences.c */
+/* As reference_rounds_to(): keys that a scale of their own multiplies are rounded to the queries' type in front of a log-sum-exp. */
+NumberType reference_sequences_round_to(const ReferenceCall *call, const Value *out);
 
 bool reference_is_view(const char *op);
 bool reference_views(const ReferenceCall *call, Value **outputs, unsigned n_outputs,

@@ -44,7 +44,29 @@ static size_t key_row(const Attend *at, const Value *x, int64_t i)
   return reference_element(x, place);
 }
 
-/* Keys or values by their scale, each of them by its own, in the queries' type, as kernels hold them where keys have one each. */
+/* Has each row of pages a scale of its own, which lies in pages like theirs? */
+static bool is_scaled_by_pages(const ReferenceCall *call, const Value *scale, const Value *of)
+{
+  return given(call, TABLE) && scale->rank == of->rank && scale->shape[0] == of->shape[0] &&
+         scale->shape[1] == of->shape[1];
+}
+
+/* Has each key of a cache a scale of its own? */
+static bool is_scaled_by_keys(const Value *scale, const Value *of)
+{
+  return of->rank == RANK && scale->rank + 1 >= of->rank && scale->shape[scale->rank - 3] != 1;
+}
+
+/* What kernels hold keys or values in that their scales have multiplied: widened tiles are of the queries' type. A number, a head's scale, and
+ * those of keys that lie in no pages multiply scores or the result, in f32. */
+static NumberType held_scaled(const ReferenceCall *call, unsigned input)
+{
+  const Value *of = call->inputs[input], *scale = given(call, input == K ? K_SCALE : V_SCALE);
+  bool tile = scale && (is_scaled_by_pages(call, scale, of) || (input == V && is_scaled_by_keys(scale, of)));
+  return tile ? call->inputs[Q]->type : NUMBER_F32;
+}
+
+/* Keys or values by their scale, each of them by its own. */
 static Part scaled(Attend *at, unsigned input, Part part, bool turned)
 {
   const ReferenceCall *call = at->parts.call;
@@ -61,7 +83,7 @@ static Part scaled(Attend *at, unsigned input, Part part, bool turned)
     size_t element = reference_element(scale, of);
     factors.value->floats[i] = element == REFERENCE_NOWHERE ? 0 : scale->floats[element];
   }
-  return part_step(&at->parts, "Mul", part, factors, NULL, 0, call->inputs[Q]->type);
+  return part_step(&at->parts, "Mul", part, factors, NULL, 0, held_scaled(call, input));
 }
 
 /* Rows of one of the operands, for a head: [rows, width], or [width, rows]. */
@@ -98,6 +120,16 @@ static int64_t stands(const Attend *at)
   return ending ? at->keys - at->rows : 0;
 }
 
+/* Kernels add (column of the tile) slope to an element's score and (first key of the tile - row) slope to the row's maximum, where one sum of
+ * both would be small: both are rounded relative to a tile's extent times the slope, and the slope itself once for each. */
+#define LEANT_KEYS 128
+
+static void lean_coarsely(Part *leant, double slope, int64_t keys)
+{
+  for (size_t i = 0; leant->errors.each && i < leant->value->n; i++)
+    leant->errors.each[i] = error_sum(leant->errors.each[i], 0x1p-24 * fabs(slope) * (double)MIN(keys, LEANT_KEYS));
+}
+
 /* Scores that lean by head. */
 static Part leant(Attend *at, Part scores)
 {
@@ -109,7 +141,9 @@ static Part leant(Attend *at, Part scores)
   for (int64_t i = 0; at->parts.ok && i < at->rows; i++)
     for (int64_t j = 0; j < at->keys; j++)
       bias.value->floats[i * at->keys + j] = slope * (double)(j - i - stands(at));
-  return part_of(&at->parts, "Add", scores, bias);
+  scores = part_of(&at->parts, "Add", scores, bias);
+  if (at->parts.ok) lean_coarsely(&scores, slope, at->keys);
+  return scores;
 }
 
 enum { WORD = 32 }; /* bits */
@@ -232,6 +266,12 @@ static bool walk(Attend *at, unsigned n_outputs)
 bool reference_is_sequences(const char *op)
 {
   return !strcmp(op, "VarlenAttention");
+}
+
+NumberType reference_sequences_round_to(const ReferenceCall *call, const Value *out)
+{
+  NumberType keys = held_scaled(call, K);
+  return keys == NUMBER_F32 ? out->type : keys;
 }
 
 bool reference_sequences(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)

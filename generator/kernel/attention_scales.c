@@ -69,8 +69,32 @@ static IrExpr *scales_in_front(StepScope *scope, IrExpr *scale, IrExpr *key, IrE
   IrModule *module = scope->build->module;
   IrExpr *there =
       attention_emit(scope, OP_LT, NUMBER_BOOL, place->rows, 1, attention_numbers(scope, 0, key), seen);
-  IrType type = ir_tile(module, attention_of(scope->build->op)->type, 2, extent, NULL);
+  IrType type = ir_tile(module, NUMBER_F32, 2, extent, NULL);
   return ir_emit_value(&scope->builder, OP_SELECT, type, "scale", 3, there, scale, ir_float(module, 0));
+}
+
+/* Values, which 8 bits hold, times f32 scales, rounded once, as DequantizeLinear says: a scale that were rounded too would move all of a key's score one
+ * way. Two numbers of bf16, which has f32's range, are a scale but for 2^-17 of it, and cost one multiplication more for two elements; other
+ * types lose small scales, and multiply in f32. */
+static IrExpr *multiply_once(StepScope *scope, IrExpr *values, IrExpr *scale)
+{
+  const AttentionPlace *place = scope->data;
+  IrModule *module = scope->build->module;
+  const int64_t extent[2] = {place->rows, place->columns};
+  NumberType held = values->value->type.element;
+#define COLUMN(code, type, ...) attention_emit(scope, code, type, place->rows, 1, __VA_ARGS__)
+#define TILE(code, type, name, ...)                                                                          \
+  ir_emit_value(&scope->builder, code, ir_tile(module, type, 2, extent, NULL), name, __VA_ARGS__)
+  if (held != NUMBER_BF16) {
+    IrExpr *exact = TILE(OP_CAST, NUMBER_F32, "exact", 1, values);
+    return TILE(OP_CAST, held, "scaled", 1, TILE(OP_MUL, NUMBER_F32, "product", 2, exact, scale));
+  }
+  IrExpr *high = COLUMN(OP_CAST, held, scale, NULL);
+  IrExpr *rest = COLUMN(OP_SUB, NUMBER_F32, scale, COLUMN(OP_CAST, NUMBER_F32, high, NULL));
+  IrExpr *less = TILE(OP_MUL, held, "less", 2, values, COLUMN(OP_CAST, held, rest, NULL));
+  return TILE(OP_FMA, held, "scaled", 3, values, high, less);
+#undef TILE
+#undef COLUMN
 }
 
 void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,
@@ -100,9 +124,9 @@ void attention_write_widened(KernelBuild *build, const char *name, const char *c
     place.at[ATTENTION_KEY] = key;
     IrExpr *scale = paged ? paged_scales(&scope, input, seen) : NULL;
     place.at[ATTENTION_ROW] = key; /* keys are rows of this tile */
-    scale = step_convert(&writer, scale ? scale : scope_operand(&scope, &operand), attention->type);
+    scale = step_convert(&writer, scale ? scale : scope_operand(&scope, &operand), NUMBER_F32);
     if (!paged && choice_int(build->choice, "cleared", 0)) scale = scales_in_front(&scope, scale, key, seen);
-    values = ir_emit_value(&scope.builder, OP_MUL, type, "scaled", 2, values, scale);
+    values = multiply_once(&scope, values, scale);
   }
   scope_close(&scope, values);
 }

@@ -229,26 +229,34 @@ static IrExpr *word_of_two(Lower *lower, LowerTile *tile, unsigned r)
   return lower_scalar(lower, OP_PACK, ir_scalar(NUMBER_B32), "both", 2, low, low);
 }
 
-/* From elements of which only pairs exist (widen_pairs) two at once are subtracted, or two are multiplied. */
+static IrOpcode code_of_pairs(IrOpcode code)
+{
+  return code == OP_SUB ? OP_SUB_PAIR : code == OP_MUL ? OP_MUL_PAIR : OP_FMA_PAIR;
+}
+
+/* From elements of which only pairs exist (widen_pairs) two at once are subtracted, or two are multiplied, to which two others may be added. */
 static LowerTile *compute_pairs(Lower *lower, const IrOp *op)
 {
   const IrType *type = &op->results[0]->type;
   const IrExpr *operand = op->operands[0];
-  bool subtracts = op->code == OP_SUB;
-  LowerTile *from = (subtracts || op->code == OP_MUL) && operand->kind == EXPR_VALUE
-                        ? g_hash_table_lookup(lower->tiles, operand->value)
-                        : NULL;
+  bool paired = op->code == OP_SUB || op->code == OP_MUL || op->code == OP_FMA;
+  LowerTile *from =
+      paired && operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
   bool pairs = from && from->packed && !from->array && number_has_bytes(type->element, 2) &&
                layout_equal(from->layout, type->layout);
   if (!pairs) return NULL;
   LowerTile *tile = lower_tile_new(lower, type->element, type->layout);
-  LowerTile *other = lower_spread_tile(lower, op->operands[1], type->layout, type->element);
+  bool three = op->n_operands > 2;
+  LowerTile *other = lower_spread_tile(lower, op->operands[1], type->layout, type->element),
+            *third = three ? lower_spread_tile(lower, op->operands[2], type->layout, type->element) : NULL;
   lower_make_pairs(lower, tile);
   tile->packed = true;
   for (unsigned i = 0; i < tile->n / 2 && !lower->failed; i++) {
+    IrExpr *by = word_of_two(lower, other, 2 * i);
     tile->pair[i] =
-        lower_value(lower, subtracts ? OP_SUB_PAIR : OP_MUL_PAIR, ir_scalar(NUMBER_B32),
-                    subtracts ? "less" : "times", 2, from->pair[i], word_of_two(lower, other, 2 * i));
+        lower_value(lower, code_of_pairs(op->code), ir_scalar(NUMBER_B32),
+                    op->code == OP_SUB ? "less" : "times", three ? 3 : 2, from->pair[i], by,
+                    three ? third->packed ? third->pair[i] : word_of_two(lower, third, 2 * i) : NULL);
     ir_attribute_set(tile->pair[i]->value->def, ATTR_TYPE,
                      ir_name(lower->module, number_name(type->element)));
   }

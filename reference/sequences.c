@@ -127,7 +127,8 @@ static int64_t stands(const Attend *at)
 static void lean_coarsely(Part *leant, double slope, int64_t keys)
 {
   for (size_t i = 0; leant->errors.each && i < leant->value->n; i++)
-    leant->errors.each[i] = error_sum(leant->errors.each[i], 0x1p-24 * fabs(slope) * (double)MIN(keys, LEANT_KEYS));
+    leant->errors.each[i] =
+        error_sum(leant->errors.each[i], 0x1p-24 * fabs(slope) * (double)MIN(keys, LEANT_KEYS));
 }
 
 /* Scores that lean by head. */

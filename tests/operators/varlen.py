@@ -188,6 +188,16 @@ lines = [{"label": f"{i}", "graph": graph, "gpu": gpu} for i, graph in enumerate
          if os.environ.get("ADLGEN_TEST_FULL") or is_wrong(graph) or i % len(GPUS) == j]
 lines.append({"label": "heads as rows of two warpgroups", "gpu": "h100", "set": ["rows=128", "keys=64"], "graph": varlen(
     [0, 1, 34, 37, 37], 10, 2, 72, lengths=[64, 20, 1, 33], keys=65, is_causal=1, sums=True)})
+# Scales of keys that were rounded to the queries' type in front of the product moved all of a key's score (and value) one way.
+lines.append({"label": "scales of keys, bf16", "gpu": "a100", "seed": 125, "graph": varlen(
+    [0, 1, 6], 8, 2, 128, lengths=[64, 64], table=[0, 0], page=128, keys=2, stored="e4m3", scales=[-4, -3, -2], is_causal=1, scale=0.2, sums=True)})
+lines.append({"label": "scales of keys, f16", "gpu": "h100", "seed": 100, "graph": varlen(
+    [0, 64], 8, 2, 64, dtype="f16", lengths=[64], table=[1, 1], page=32, keys=2, stored="e4m3", scales=[-4, -3], left_window_size=40, scale=0.2, sums=True)})
+lines.append({"label": "scales of keys, s8", "gpu": "h100", "graph": varlen(
+    [0, 128], 4, 1, 128, lengths=[512], table=list(range(8)), page=64, keys=8, stored="s8", scales=[-4, -3, -2], is_causal=1, left_window_size=200, scale=0.01)})
+# A slope beside scores near 0: a log-sum-exp is rounded relative to a tile's columns times the slope.
+lines.append({"label": "one slope, a short window", "gpu": "h100", "seed": 366, "graph": varlen(
+    [0, 33, 163, 180, 310, 311], 1, 1, 192, key_ends=[0, 300, 430, 463, 593, 594], keys=594, slopes=[1], is_causal=1, left_window_size=1, sums=True)})
 lines.append({"label": "slopes, rows of two warpgroups", "gpu": "h100", "graph": varlen([0, 100, 200], 2, 2, 64, slopes=[2], is_causal=1)})
 run_batch(sys.argv[1], [{**line, "checkers": CLAMPED} if is_wrong(line["graph"]) else line for line in lines])
 fault_batch(sys.argv[1], [line for line in lines if is_wrong(line["graph"]) and line["gpu"] == GPUS[0]], "operand")

@@ -195,6 +195,10 @@ lines.append({"label": "scales of keys, f16", "gpu": "h100", "seed": 100, "graph
     [0, 64], 8, 2, 64, dtype="f16", lengths=[64], table=[1, 1], page=32, keys=2, stored="e4m3", scales=[-4, -3], left_window_size=40, scale=0.2, sums=True)})
 lines.append({"label": "scales of keys, s8", "gpu": "h100", "graph": varlen(
     [0, 128], 4, 1, 128, lengths=[512], table=list(range(8)), page=64, keys=8, stored="s8", scales=[-4, -3, -2], is_causal=1, left_window_size=200, scale=0.01)})
+# Pages of one and two rows, which threads bring: a producer's thread kept more places than it had registers.
+lines += [{"label": f"pages of few rows, {rows}, {d}, {page}", "gpu": "h100", "graph": varlen(
+    [0, rows], 4, 2, d, lengths=[130], table=shuffled(130 // page, 130 // page), page=page, keys=130 // page, stored="s8", scales=scales, is_causal=1, scale=4e-4)}
+    for rows, d, page, scales in ((1, 32, 1, []), (1, 128, 1, [-4, -3, -2]), (130, 64, 1, [-4, -3, -2]), (130, 64, 2, []))]
 # A slope beside scores near 0: a log-sum-exp is rounded relative to a tile's columns times the slope.
 lines.append({"label": "one slope, a short window", "gpu": "h100", "seed": 366, "graph": varlen(
     [0, 33, 163, 180, 310, 311], 1, 1, 192, key_ends=[0, 300, 430, 463, 593, 594], keys=594, slopes=[1], is_causal=1, left_window_size=1, sums=True)})

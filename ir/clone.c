@@ -6,6 +6,7 @@ typedef struct Copy {
   IrModule *module;
   GHashTable *map; /* IrValue* -> IrExpr* */
   bool duplicate;  /* another module: leaves are copied, not shared */
+  const char *wide; /* what is added to names of functions: f32 and s32 are read as f64 and s64. NULL: nothing */
 } Copy;
 
 static IrExpr *map_leaf(const IrExpr *leaf, void *data)
@@ -22,7 +23,8 @@ static IrExpr *duplicate_expr(const Copy *copy, const IrExpr *expr)
   IrExpr *mapped = expr->kind == EXPR_VALUE ? g_hash_table_lookup(copy->map, expr->value) : NULL;
   if (mapped) return mapped;
   IrExpr *other = arena_memdup(arena, expr, sizeof *expr);
-  other->name = arena_strdup(arena, expr->name);
+  other->name = copy->wide && expr->kind == EXPR_SYMBOL ? arena_printf(arena, "%s%s", expr->name, copy->wide)
+                                                        : arena_strdup(arena, expr->name);
   if (expr->n) other->items = arena_new_array(arena, IrExpr *, expr->n);
   for (unsigned i = 0; i < expr->n; i++)
     other->items[i] = duplicate_expr(copy, expr->items[i]);
@@ -40,6 +42,8 @@ static IrType copy_type(const Copy *copy, const IrType *type)
 {
   IrType other = *type;
   if (!copy->duplicate) return other;
+  if (copy->wide && other.element == NUMBER_F32) other.element = NUMBER_F64;
+  if (copy->wide && other.element == NUMBER_S32) other.element = NUMBER_S64;
   other.element_parameter = copy_expr(copy, type->element_parameter);
   for (unsigned i = 0; i < type->rank; i++) {
     other.dims[i] = copy_expr(copy, type->dims[i]);
@@ -125,7 +129,7 @@ static void keep_source(IrModule *module, Source *source)
   g_ptr_array_add(module->sources, source_ref(source));
 }
 
-IrFunction *ir_function_copy(IrModule *module, const IrFunction *function)
+static IrFunction *copy_function(IrModule *module, const IrFunction *function, const char *wide)
 {
   if (function->module != module) { /* the marks point into these */
     keep_source(module, function->module->source);
@@ -133,15 +137,16 @@ IrFunction *ir_function_copy(IrModule *module, const IrFunction *function)
       keep_source(module, function->module->sources->pdata[i]);
   }
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
-  Copy copy = {module, map, true};
-  IrFunction *other = ir_function_new(module, function->name, function->is_kernel);
+  Copy copy = {module, map, true, wide};
+  const char *name = wide ? arena_printf(module->arena, "%s%s", function->name, wide) : function->name;
+  IrFunction *other = ir_function_new(module, name, function->is_kernel);
   other->mark = function->mark;
   for (unsigned i = 0; i < function->n_dims; i++) {
     const IrDim *dim = &function->dims[i];
     IrDim *new = ir_dim_new(other, dim->name, dim->type);
-    const char *name = new->name;
+    const char *own = new->name;
     *new = *dim;
-    new->name = name;
+    new->name = own;
     new->launch = copy_expr(&copy, dim->launch);
   }
   for (unsigned i = 0; i < function->n_parameters; i++) {
@@ -157,6 +162,16 @@ IrFunction *ir_function_copy(IrModule *module, const IrFunction *function)
   IrBuilder builder = ir_builder_at_end(other->body);
   copy_region(&copy, &builder, function->body);
   return other;
+}
+
+IrFunction *ir_function_copy(IrModule *module, const IrFunction *function)
+{
+  return copy_function(module, function, NULL);
+}
+
+IrFunction *ir_function_widen(IrModule *module, const IrFunction *function, const char *suffix)
+{
+  return copy_function(module, function, suffix);
 }
 
 static const IrDomain *copy_domain(const Copy *copy, const IrDomain *domain)

@@ -406,6 +406,8 @@ IrModule *ir_module_clone(const IrModule *module);
 /* A copy of a function of any module in this one; marks go on pointing into the other's source, which is
  * kept. */
 IrFunction *ir_function_copy(IrModule *module, const IrFunction *function);
+/* The same in 64 bits: f64 for f32, s64 for s32, the suffix behind its name and those of what it calls. */
+IrFunction *ir_function_widen(IrModule *module, const IrFunction *function, const char *suffix);
 /* Does it name several variables of a template, `var ... count n`? Then only `%x[i]` is a value. */
 bool ir_is_several(const IrExpr *expr);
 /* Finds the op that declares a symbol visible in the function, or NULL. */

@@ -135,7 +135,8 @@ KernelLibraries *kernel_libraries_read(bool fast, GError **error)
       g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)ir_module_free);
   libraries->math = read_template("math", error);
   if (libraries->math) libraries->math_narrow = read_template("math_narrow", error);
-  if (libraries->math_narrow) libraries->operators = read_template("operators", error);
+  if (libraries->math_narrow) libraries->math_wide = read_template("math_wide", error);
+  if (libraries->math_wide) libraries->operators = read_template("operators", error);
   if (libraries->operators) libraries->reducers = read_template("reducers", error);
   if (libraries->reducers) libraries->groups = read_template("groups", error);
   if (libraries->groups && fast) libraries->math_fast = read_template("math_fast", error);
@@ -146,7 +147,7 @@ bool kernel_libraries_link(const KernelLibraries *libraries, IrModule *module, G
 {
   return ir_link(module, libraries->groups, error) && ir_link(module, libraries->operators, error) &&
          ir_link(module, libraries->reducers, error) && ir_link(module, libraries->math, error) &&
-         ir_link(module, libraries->math_narrow, error) &&
+         ir_link(module, libraries->math_narrow, error) && ir_link(module, libraries->math_wide, error) &&
          (!libraries->math_fast || ir_link(module, libraries->math_fast, error));
 }
 
@@ -178,6 +179,7 @@ void kernel_libraries_free(KernelLibraries *libraries)
   if (!libraries) return;
   ir_module_free(libraries->math);
   ir_module_free(libraries->math_narrow);
+  ir_module_free(libraries->math_wide);
   ir_module_free(libraries->math_fast);
   ir_module_free(libraries->operators);
   ir_module_free(libraries->reducers);
@@ -197,6 +199,7 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   build->fast = libraries->math_fast != NULL;
   build->math = libraries->math;
   build->math_narrow = libraries->math_narrow;
+  build->math_wide = libraries->math_wide;
   build->math_fast = libraries->math_fast;
   build->operators = libraries->operators;
   build->libraries = libraries;

@@ -84,7 +84,7 @@ int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);
 /* Sub-kernels that kernels link: read once, then only read from. Marks of what was linked point into their
  * sources, so they outlive every kernel that was built with them. */
 typedef struct KernelLibraries {
-  IrModule *math, *math_narrow, *operators, *reducers, *groups;
+  IrModule *math, *math_narrow, *math_wide, *operators, *reducers, *groups;
   IrModule *math_fast; /* NULL unless fast forms are allowed */
   GMutex mutex;
   GHashTable *templates; /* IrModule * by name, read when the first kernel asks; under the mutex */
@@ -112,7 +112,7 @@ typedef struct KernelBuild {
   GHashTable *tensors;  /* name of a tensor parameter -> const GraphTensor*; NULL: the kernel has none */
   IrValue **inputs;     /* by op->inputs: the kernel's tensor parameter, or NULL */
   IrValue **outputs;    /* by op->outputs */
-  const IrModule *math, *math_narrow, *math_fast, *operators; /* of the libraries */
+  const IrModule *math, *math_narrow, *math_wide, *math_fast, *operators; /* of the libraries */
   const KernelLibraries *libraries;
   GError **error;
 } KernelBuild;

@@ -446,6 +446,8 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder)
   return (StepWriter){.builder = builder,
                       .library = build->math_fast,
                       .narrow = build->math_narrow,
+                      .wide = build->math_wide,
+                      .operators = build->operators,
                       .fast = build->fast,
                       .bytes = build->choice->bytes,
                       .least = STEP_FULL,

@@ -125,12 +125,17 @@ static IrExpr *constant(IrModule *module, NumberType type, double value)
   return number_class(type) == NUMBER_FLOAT ? ir_float(module, value) : ir_int(module, (int64_t)value);
 }
 
-/* Instructions round floats to tf32 and to 8-bit floats, and no integers. */
+static IrExpr *call(StepWriter *writer, const char *form, const char *name, NumberType element,
+                    IrExpr *const *arguments, unsigned n);
+
+/* Instructions round f32 to tf32 and to 8-bit floats, and nothing else. An f64 becomes the f32 that rounds as it does. */
 static IrExpr *roundable(StepWriter *writer, IrExpr *value, NumberType type)
 {
-  bool floats_only = type == NUMBER_TF32 || number_is_small_float(type);
-  bool is_float = number_class(value->value->type.element) == NUMBER_FLOAT;
-  return floats_only && !is_float ? step_convert(writer, value, NUMBER_F32) : value;
+  bool short_only = type == NUMBER_TF32 || number_is_small_float(type);
+  NumberType from = value->value->type.element;
+  if (!short_only || (number_class(from) == NUMBER_FLOAT && from != NUMBER_F64)) return value;
+  if (from == NUMBER_F64) value = call(writer, "to_odd", "odd", NUMBER_F64, &value, 1);
+  return step_convert(writer, value, NUMBER_F32);
 }
 
 static IrExpr *rounded_by_bytes(StepWriter *writer, IrExpr *value, NumberType type, bool saturate);
@@ -157,11 +162,11 @@ IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type)
   return emit(writer, OP_CAST, type, "as", operands, 1);
 }
 
-static bool unsupported(StepWriter *writer, const FusedStep *step)
+static IrExpr *unsupported(StepWriter *writer, const FusedStep *step)
 {
   error_set(writer->error, ERROR_UNSUPPORTED, &step->node->mark, "operator-type", NULL,
             "%s in %s is not supported", operator_of(step->op)->name, number_name(step->compute));
-  return false;
+  return NULL;
 }
 
 static const char *form_in(StepWriter *writer, const IrModule *library, const char *name, const char *suffix)
@@ -171,9 +176,11 @@ static const char *form_in(StepWriter *writer, const IrModule *library, const ch
 }
 
 /* The function's fast form if fast mathematics are asked for and there is one; else the shortest form that is
- * good enough for the result's type, the hardware's where it is let. */
+ * good enough for the result's type, the hardware's where it is let. In 64 bits it has one form, or none: NULL. */
 static const char *function_name(StepWriter *writer, const char *name)
 {
+  if (number_bits(writer->compute) == 64)
+    return step_wide_function(writer, name, writer->compute == NUMBER_F64 ? "_f64" : "_s64");
   const char *form = writer->fast ? form_in(writer, writer->library, name, "fast") : NULL;
   if (!form && writer->approximate && writer->precision <= STEP_BRIEF)
     form = form_in(writer, writer->narrow, name, "hardware");
@@ -182,12 +189,13 @@ static const char *function_name(StepWriter *writer, const char *name)
   return form ? form : name;
 }
 
-static IrExpr *call(StepWriter *writer, const char *name, NumberType element, IrExpr *const *arguments,
-                    unsigned n)
+/* form: the function; name: the value's. */
+static IrExpr *call(StepWriter *writer, const char *form, const char *name, NumberType element,
+                    IrExpr *const *arguments, unsigned n)
 {
   IrModule *module = writer->builder->module;
   IrExpr **operands = arena_new_array(module->arena, IrExpr *, n + 1);
-  operands[0] = ir_symbol(module, function_name(writer, name));
+  operands[0] = ir_symbol(module, form);
   memcpy(operands + 1, arguments, n * sizeof *arguments);
   IrOp *op = ir_emit_array(writer->builder, OP_CALL, n + 1, operands);
   return ir_value(module, ir_result(op, name, broadcast(arguments, n, element)));
@@ -196,7 +204,8 @@ static IrExpr *call(StepWriter *writer, const char *name, NumberType element, Ir
 IrExpr *step_from_byte(StepWriter *writer, IrExpr *value, NumberType type)
 {
   IrExpr *wide = step_convert(writer, value, NUMBER_S32);
-  return call(writer, type == NUMBER_E4M3 ? "from_e4m3" : "from_e5m2", NUMBER_F32, &wide, 1);
+  const char *form = type == NUMBER_E4M3 ? "from_e4m3" : "from_e5m2";
+  return call(writer, form, form, NUMBER_F32, &wide, 1);
 }
 
 IrExpr *step_to_byte(StepWriter *writer, IrExpr *value, NumberType type, bool saturate)
@@ -204,9 +213,10 @@ IrExpr *step_to_byte(StepWriter *writer, IrExpr *value, NumberType type, bool sa
   guint8 most;
   number_from_double(type, INFINITY, true, &most);
   double largest = saturate ? number_to_double(type, &most) : INFINITY;
-  IrExpr *arguments[2] = {step_convert(writer, value, NUMBER_F32),
+  IrExpr *arguments[2] = {step_convert(writer, roundable(writer, value, type), NUMBER_F32),
                           ir_float(writer->builder->module, largest)};
-  IrExpr *wide = call(writer, type == NUMBER_E4M3 ? "to_e4m3" : "to_e5m2", NUMBER_S32, arguments, 2);
+  const char *form = type == NUMBER_E4M3 ? "to_e4m3" : "to_e5m2";
+  IrExpr *wide = call(writer, form, form, NUMBER_S32, arguments, 2);
   return step_convert(writer, wide, NUMBER_U8);
 }
 
@@ -216,12 +226,15 @@ static IrExpr *rounded_by_bytes(StepWriter *writer, IrExpr *value, NumberType ty
   return step_from_byte(writer, step_to_byte(writer, value, type, saturate), type);
 }
 
-/* One application of an operation or function to n arguments. */
+/* One application of an operation or function to n arguments. NULL: it has no form in that type. */
 static IrExpr *apply(StepWriter *writer, const char *form, NumberType element, IrExpr *const *arguments,
                      unsigned n)
 {
   IrOpcode code;
-  if (form[0] != '.') return call(writer, form, element, arguments, n);
+  if (form[0] != '.') {
+    const char *name = function_name(writer, form);
+    return name ? call(writer, name, form, element, arguments, n) : NULL;
+  }
   bool known = ir_opcode_parse(form + 1, &code);
   g_assert(known);
   return emit(writer, code, element, form + 1, arguments, n);
@@ -275,6 +288,21 @@ static bool is_whole(const IrExpr *value)
   return is_tile(value) && number_class(value->value->type.element) != NUMBER_FLOAT;
 }
 
+/* Modulo 2^32, or modulo 2^64 where either is of 64 bits. NULL: a^b of an integer and a fraction would have to be as exact as
+ * the truncation behind it. */
+static IrExpr *write_integer_power(StepWriter *writer, const FusedStep *step, IrExpr **operands)
+{
+  const FusedOperand *exponent = &step->operands[1];
+  bool known = exponent->kind == OPERAND_IMMEDIATE && exponent->immediate == floor(exponent->immediate);
+  if (!known && number_class(exponent->type) == NUMBER_FLOAT) return NULL;
+  for (unsigned i = 0; i < 2; i++)
+    if (step_element(operands[i], step->compute) == NUMBER_S64) writer->compute = NUMBER_S64;
+  IrExpr *wide[2];
+  for (unsigned i = 0; i < 2; i++)
+    wide[i] = step_convert(writer, operands[i], writer->compute);
+  return apply(writer, "pow_integer", writer->compute, wide, 2);
+}
+
 static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr **operands, bool *special)
 {
   IrModule *module = writer->builder->module;
@@ -300,6 +328,7 @@ static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr *
     if (!step->attributes || step->attributes[0].number != 1) break;
     return apply(writer, "silu", step->compute, operands, 1);
   case ONNX_Pow:
+    if (number_class(step->compute) != NUMBER_FLOAT) return write_integer_power(writer, step, operands);
     if (!is_whole(operands[1])) break;
     return apply(writer, operands[1]->value->type.element == NUMBER_S64 ? "pow_long" : "pow_whole",
                  step->compute, operands, 2);
@@ -344,10 +373,7 @@ static bool gives_truth(const FusedStep *step)
 static IrExpr *write_form(StepWriter *writer, const FusedStep *step, IrExpr **operands)
 {
   const char *form = form_of(step);
-  if (!form) {
-    unsupported(writer, step);
-    return NULL;
-  }
+  if (!form) return NULL;
   const Operator *row = operator_of(step->op);
   NumberType element = gives_truth(step) ? NUMBER_BOOL : step->compute;
   if (row->max_inputs == G_MAXUINT) {
@@ -369,7 +395,7 @@ static IrExpr *write_form(StepWriter *writer, const FusedStep *step, IrExpr **op
 static NumberType operand_type(const FusedStep *step, IrExpr *const *operands, unsigned i)
 {
   if (step->op == ONNX_Where && i == 0) return NUMBER_BOOL;
-  if (step->op == ONNX_Pow && i == 1 && is_whole(operands[i]))
+  if (step->op == ONNX_Pow && i == 1 && is_whole(operands[i])) /* rounded to a float it may be another number */
     return operands[i]->value->type.element == NUMBER_S64 ? NUMBER_S64 : NUMBER_S32;
   return step->compute;
 }
@@ -382,10 +408,11 @@ IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands)
     if (operands[i]) converted[i] = step_convert(writer, operands[i], operand_type(step, operands, i));
   }
   writer->precision = MIN(step_precision(step->type), writer->least);
+  writer->compute = step->compute;
   bool special;
   IrExpr *value = write_special(writer, step, converted, &special);
   if (!special) value = write_form(writer, step, converted);
-  if (!value) return NULL;
+  if (!value) return unsupported(writer, step);
   bool rounds = step->op == ONNX_Cast || number_class(step->type) == NUMBER_SIGNED ||
                 number_class(step->type) == NUMBER_UNSIGNED || step->type == NUMBER_BOOL;
   bool rounded = writer->bytes && number_is_small_float(step->type);

@@ -8,11 +8,13 @@ typedef struct StepWriter {
   const IrModule
       *library;           /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
   const IrModule *narrow; /* math_narrow.ir: forms for results of 16 bits or fewer */
+  const IrModule *wide, *operators; /* math_wide.ir and operators.ir: forms for 64 bits */
   bool fast;              /* --math fast */
   bool bytes;             /* 8-bit floats are computed with as f32 */
   bool approximate;       /* the hardware's approximations will do where brief forms would */
   StepPrecision least;    /* results need not be better than that, whatever their type */
   StepPrecision precision; /* set by step_write, of the result's type in the graph */
+  NumberType compute;      /* set by step_write: what the step is computed in */
   GError **error;
 } StepWriter;
 
@@ -28,3 +30,5 @@ IrExpr *step_to_byte(StepWriter *writer, IrExpr *value, NumberType type, bool sa
 /* A tile type with the extents of the value and another element. */
 IrType step_tile_like(IrModule *module, const IrExpr *value, NumberType element);
 NumberType step_element(const IrExpr *value, NumberType otherwise); /* of a tile; `otherwise` for constants */
+/* The function's form in 64 bits, "exp_f64": made in the writer's module where no library has it. NULL: there is none. */
+const char *step_wide_function(const StepWriter *writer, const char *name, const char *suffix);

@@ -638,6 +638,8 @@ static bool expand_functions(Instance *instance)
 
 /* ---- Bindings ---- */
 
+#define MOST_EXACT (1ll << 53)
+
 static bool is_kind(Instance *instance, const char *kind, IrExpr **value)
 {
   NumberType type;
@@ -645,8 +647,10 @@ static bool is_kind(Instance *instance, const char *kind, IrExpr **value)
   if (!strcmp(kind, "type")) return (*value)->kind == EXPR_NAME && number_parse((*value)->name, &type);
   if (!strcmp(kind, "name")) return (*value)->kind == EXPR_NAME;
   if (!strcmp(kind, "function")) return (*value)->kind == EXPR_SYMBOL;
-  if ((*value)->kind == EXPR_INT) *value = ir_float(instance->module, (double)(*value)->integer);
-  return (*value)->kind == EXPR_FLOAT;
+  if ((*value)->kind != EXPR_INT) return (*value)->kind == EXPR_FLOAT;
+  int64_t integer = (*value)->integer; /* of 64 bits it may be none that a float is, such as the largest */
+  if (integer >= -MOST_EXACT && integer <= MOST_EXACT) *value = ir_float(instance->module, (double)integer);
+  return true;
 }
 
 /* A default and a condition may use parameters: those that are bound by now. */

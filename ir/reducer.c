@@ -43,8 +43,8 @@ bool ir_reducer_commutes(const IrFunction *merge)
 IrExpr *ir_reduction_identity(IrModule *module, const char *with, NumberType element)
 {
   bool real = number_class(element) == NUMBER_FLOAT, sign = number_class(element) == NUMBER_SIGNED;
-  unsigned bits = MIN(number_bits(element), 63u);
-  int64_t most = ((int64_t)1 << (sign ? bits - 1 : bits)) - 1;
+  unsigned bits = MIN(number_bits(element) - (sign ? 1 : 0), 63u);
+  int64_t most = (int64_t)(((uint64_t)1 << bits) - 1);
   if (!strcmp(with, "sum")) return real ? ir_float(module, 0.0) : ir_int(module, 0);
   if (!strcmp(with, "prod")) return real ? ir_float(module, 1.0) : ir_int(module, 1);
   if (!strcmp(with, "max")) return real ? ir_float(module, -INFINITY) : ir_int(module, sign ? -most - 1 : 0);

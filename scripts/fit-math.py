@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Coefficients of templates/math.ir and math_narrow.ir: minimax polynomials by the Remez exchange, rounded to f32 one by one.
+"""Coefficients of templates/math.ir, math_narrow.ir and math_wide.ir: minimax polynomials by the Remez exchange, rounded to f32 (math_wide.ir:
+f64) one by one.
 
 Each line printed is a polynomial, its coefficients from the lowest power, and the largest error of the rounded
 polynomial with its weight, as a power of two. Needs mpmath. Nothing runs this: it says where the numbers come from."""
@@ -46,15 +47,19 @@ def remez(target, weight, low, high, first, last):
     return best[1]
 
 
-def fit(name, target, weight, low, high, degree):
+def f64(x):
+    return mp.mpf(float(x))
+
+
+def fit(name, target, weight, low, high, degree, rounded=f32):
     low, high = mp.mpf(low), mp.mpf(high)
     fixed = []
     for k in range(degree + 1):  # round the lowest, fit the others again
         p = remez(lambda x: target(x) - mp.polyval(fixed[::-1] or [0], x), weight, low, high, k, degree)
-        fixed.append(f32(p[0]))
+        fixed.append(rounded(p[0]))
     grid = [low + (high - low) * mp.mpf(i) / 4000 for i in range(4001)]
     worst = max(abs(weight(x) * (target(x) - mp.polyval(fixed[::-1], x))) for x in grid)
-    print("%-12s %s   error 2^%.1f" % (name, " ".join("%.9g" % float(c) for c in fixed), float(mp.log(worst, 2))))
+    print("%-12s %s   error 2^%.1f" % (name, " ".join(("%.9g" if rounded is f32 else "%.17g") % float(c) for c in fixed), float(mp.log(worst, 2))))
     return fixed
 
 
@@ -140,3 +145,21 @@ def tail(name, f, power, high, degree, beyond):
 # the normal distribution's mass above x, and 1 / (1 + e^(2 sqrt(2 / pi) (x + 0.044715 x^3)))
 tail("gelu", lambda x: mp.erfc(x / mp.sqrt(2)) / 2, 16, 6.4, 5, 9)
 tail("gelu_tanh", lambda x: 1 / (1 + mp.exp(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))), 8, 5.4, 7, 7)
+
+# templates/math_wide.ir
+E = mp.mpf("1e-9")
+fit("exp", lambda r: (mp.exp(r) - 1 - r) / r**2, abs, -HALF_LN2 - E / 7, HALF_LN2, 10, f64)
+# ln(1 + f) = 2 (s + s^3 p(s^2)), s = f / (2 + f); also of what pow has
+fit("log", lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.0295, 7, f64)
+# asin x = x + x^3 p(x^2) to 1/2
+fit("asin", lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.25, 12, f64)
+# atan x = x + x^3 p(x^2) to tan(pi / 8)
+fit("atan", lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, mp.tan(mp.pi / 8)**2 + E, 10, f64)
+# erf x = x + x p(x^2) to 1
+fit("erf", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, one, E, 1, 12, f64)
+# erfc x = e^-x^2 p(t), t = (x - 3) / (x + 3), from 1 to 28: through the zeros of a Chebyshev polynomial, since the exchange does not converge
+low, high, n = -mp.mpf(1) / 2, mp.mpf(25) / 31, 26
+points = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * n)) for i in range(n)]
+tail = lambda t: mp.erfc(3 * (1 + t) / (1 - t)) * mp.exp((3 * (1 + t) / (1 - t)) ** 2)
+solution = mp.lu_solve(mp.matrix([[t**k for k in range(n)] for t in points]), mp.matrix([tail(t) for t in points]))
+print("erf_tail     %s" % " ".join("%.17g" % float(c) for c in solution))

@@ -55,9 +55,11 @@ bool expand_read_axis(Expansion *at, unsigned *axis)
   return true;
 }
 
+/* Beside what is computed of the first input. */
 static GraphTensor *number(Expansion *at, double value)
 {
-  return expand_number(at, "number", NUMBER_F32, value);
+  const GraphTensor *x = expand_input(at, 0);
+  return expand_number(at, "number", x && x->type == NUMBER_F64 ? NUMBER_F64 : NUMBER_F32, value);
 }
 
 /* ---- reductions ---- */

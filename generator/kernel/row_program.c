@@ -113,7 +113,15 @@ static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, Ir
 
 static IrExpr *sum_of(StepScope *scope, IrExpr *value)
 {
-  return reduce(scope, "sum", NUMBER_F32, value);
+  return reduce(scope, "sum", value->value->type.element, value);
+}
+
+/* C in a type of floats. */
+static IrExpr *number_in(StepScope *scope, NumberType element)
+{
+  const RowTile *tile = scope->data;
+  if (element == NUMBER_F32 || tile->number->kind == EXPR_FLOAT) return tile->number;
+  return row_tile(scope, OP_CAST, ir_scalar(element), "count", tile->columns, NULL);
 }
 
 /* By a power of two a product is as exact as the quotient. Beside sums of columns, where what a block computes takes as long as memory,
@@ -124,8 +132,10 @@ static IrExpr *divided_by_number(StepScope *scope, const char *name, IrExpr *sum
   int exponent;
   bool known = tile->number->kind == EXPR_FLOAT,
        product = known && (row_of(scope->build->op)->n_sums || frexp(tile->number->number, &exponent) == 0.5);
-  return row_tile(scope, product ? OP_MUL : OP_DIV, row_tile_type(scope, NUMBER_F32, true), name, sum,
-                  product ? ir_float(scope->build->module, 1 / tile->number->number) : tile->number);
+  NumberType element = sum->value->type.element;
+  return row_tile(scope, product ? OP_MUL : OP_DIV, row_tile_type(scope, element, true), name, sum,
+                  product ? ir_float(scope->build->module, 1 / tile->number->number)
+                          : number_in(scope, element));
 }
 
 static IrExpr *mean_of(StepScope *scope, IrExpr *value)
@@ -158,8 +168,8 @@ static void write_mean(StepScope *scope, const FusedReduction *reduction, IrExpr
     *mean = mean_of(scope, value);
     return;
   }
-  IrExpr *sum = reduce_parts(scope, "sum", NUMBER_F32, value, true);
-  *mean = row_tile(scope, OP_DIV, row_tile_wide(scope, NUMBER_F32, row_groups(scope)), "mean", sum,
+  IrExpr *sum = reduce_parts(scope, "sum", reduction->compute, value, true);
+  *mean = row_tile(scope, OP_DIV, row_tile_wide(scope, reduction->compute, row_groups(scope)), "mean", sum,
                    ir_float(module, (double)row_of(scope->build->op)->group));
 }
 

@@ -420,10 +420,9 @@ static ProgramValue row_part(ProgramBuilder *at, const Row *row, OperatorId op, 
 }
 
 ProgramValue program_add_weights(ProgramBuilder *at, const GraphNode *node, NumberType compute,
-                                 ProgramValue x, ProgramValue largest, bool guarded)
+                                 ProgramValue x, ProgramValue largest, ProgramValue sum, bool guarded)
 {
-  ProgramValue sum = largest, below = part(at, node, ONNX_Sub, compute, x, largest);
-  sum.result = 1;
+  ProgramValue below = part(at, node, ONNX_Sub, compute, x, largest);
   ProgramValue share = part(at, node, ONNX_Div, compute, part(at, node, ONNX_Exp, compute, below, none), sum);
   if (!guarded) return share;
   ProgramValue hidden = program_add_map(at, node, ONNX_Equal, NUMBER_BOOL, compute,
@@ -432,16 +431,35 @@ ProgramValue program_add_weights(ProgramBuilder *at, const GraphNode *node, Numb
                          (ProgramValue[]){hidden, program_immediate(0, compute), share}, 3);
 }
 
+/* In f64 what others reduce in one way through a row is taken apart: its maximum and the sum of powers, its mean and that of squares. */
+static void reduce_apart(ProgramBuilder *at, Row *row, ProgramReduction first, OperatorId then)
+{
+  reduce_as(at, row, first, &row->x);
+  ProgramValue centre = row->first, below = row_part(at, row, ONNX_Sub, row->x, centre);
+  ProgramValue each = row_part(at, row, then, below, then == ONNX_Mul ? below : none);
+  reduce_as(at, row, then == ONNX_Mul ? REDUCTION_MEAN : REDUCTION_SUM, &each);
+  row->second = row->first;
+  row->first = centre;
+}
+
+static void reduce_powers(ProgramBuilder *at, Row *row)
+{
+  if (row->compute == NUMBER_F64)
+    reduce_apart(at, row, REDUCTION_MAX, ONNX_Exp);
+  else
+    reduce_row(at, row, row->x);
+}
+
 /* e^(x - largest) / sum, or x - largest - ln sum */
 static ProgramValue add_softmax(ProgramBuilder *at, Row *row, bool logarithm)
 {
-  reduce_row(at, row, row->x);
+  reduce_powers(at, row);
   if (logarithm) {
     ProgramValue below = row_part(at, row, ONNX_Sub, row->x, row->first);
     return row_part(at, row, ONNX_Sub, below, row_part(at, row, ONNX_Log, row->second, none));
   }
   const GraphAttribute *masked = graph_attribute_find(row->node, "masked_rows");
-  return program_add_weights(at, row->node, row->compute, row->x, row->first,
+  return program_add_weights(at, row->node, row->compute, row->x, row->first, row->second,
                              masked && !strcmp(masked->text, "zero"));
 }
 
@@ -457,7 +475,10 @@ static ProgramValue add_norm(ProgramBuilder *at, Row *row, bool centred)
 {
   const GraphNode *node = row->node;
   ProgramValue x = row->x, value, inverse;
-  reduce_row(at, row, centred ? x : row_part(at, row, ONNX_Mul, x, x));
+  if (centred && row->compute == NUMBER_F64)
+    reduce_apart(at, row, REDUCTION_MEAN, ONNX_Mul);
+  else
+    reduce_row(at, row, centred ? x : row_part(at, row, ONNX_Mul, x, x));
   inverse = add_inverse(at, row, centred ? row->second : row->first);
   if (centred) x = row_part(at, row, ONNX_Sub, x, row->first);
   value = row_part(at, row, ONNX_Mul, x, inverse);
@@ -492,19 +513,24 @@ ProgramValue program_add_log_sum(ProgramBuilder *at, const GraphNode *node, Numb
 
 static ProgramValue add_log_sum_exp(ProgramBuilder *at, Row *row)
 {
-  reduce_row(at, row, row->x);
+  reduce_powers(at, row);
   return program_add_log_sum(at, row->node, row->compute, row->first, row->second);
 }
 
-/* Where the extreme of integers of 32 bits is: f32 does not tell all of them apart. */
+/* Where the extreme is, of numbers that f32 does not tell apart: among those of more bits, the first NaN if there is one. */
 static ProgramValue place_of_equal(ProgramBuilder *at, Row *row, bool largest, bool last, ProgramValue place)
 {
   reduce_as(at, row, largest ? REDUCTION_MAX : REDUCTION_MIN, &row->x);
-  ProgramValue equal = program_add_map(at, row->node, ONNX_Equal, NUMBER_BOOL, NUMBER_S32,
+  ProgramValue equal = program_add_map(at, row->node, ONNX_Equal, NUMBER_BOOL, row->compute,
                                        (ProgramValue[]){row->x, row->first}, 2);
+  if (row->compute == NUMBER_F64) {
+    ProgramValue nan = program_add_map(at, row->node, ONNX_IsNaN, NUMBER_BOOL, NUMBER_F64, &row->x, 1);
+    equal = program_add_map(at, row->node, ONNX_Or, NUMBER_BOOL, NUMBER_BOOL, (ProgramValue[]){equal, nan}, 2);
+  }
   ProgramValue nowhere = program_immediate(last ? -1 : G_MAXINT32, NUMBER_S32);
   ProgramValue places = program_add_map(at, row->node, ONNX_Where, NUMBER_S32, NUMBER_S32,
                                         (ProgramValue[]){equal, place, nowhere}, 3);
+  row->compute = NUMBER_S32;
   reduce_as(at, row, last ? REDUCTION_MAX : REDUCTION_MIN, &places);
   return row->first;
 }
@@ -516,7 +542,8 @@ static ProgramValue add_arg(ProgramBuilder *at, Row *row)
   const GraphAttribute *which = graph_attribute_find(node, "select_last_index");
   bool last = which && which->integer, largest = node->op->id != ONNX_ArgMin;
   ProgramValue place = program_column(at, node);
-  if (node->inputs[0]->type == NUMBER_S32) return place_of_equal(at, row, largest, last, place);
+  if (number_bits(node->inputs[0]->type) == 64 || node->inputs[0]->type == NUMBER_S32)
+    return place_of_equal(at, row, largest, last, place);
   row->compute = NUMBER_F32;
   if (last) place = part(at, node, ONNX_Neg, NUMBER_S32, place, none);
   reduce_as(at, row, program_reduction_of(node->op->id), (ProgramValue[]){row->x, place});

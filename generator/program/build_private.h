@@ -165,9 +165,9 @@ void program_add_elementwise(ProgramBuilder *at, const GraphNode *node);
 void program_add_product(ProgramBuilder *at, const GraphNode *node);
 void program_add_row(ProgramBuilder *at, const GraphNode *node);
 ProgramReduction program_reduction_of(OperatorId op);
-/* e^(x - largest) / sum; `largest` is the first result of a max_sum, the sum its second one. guarded: 0 where it is -infinity. */
+/* e^(x - largest) / sum; `largest` and the sum are the results of a max_sum. guarded: 0 where it is -infinity. */
 ProgramValue program_add_weights(ProgramBuilder *at, const GraphNode *node, NumberType compute,
-                                 ProgramValue x, ProgramValue largest, bool guarded);
+                                 ProgramValue x, ProgramValue largest, ProgramValue sum, bool guarded);
 /* largest + ln total; of rows whose largest is infinite the largest */
 ProgramValue program_add_log_sum(ProgramBuilder *at, const GraphNode *node, NumberType compute,
                                  ProgramValue largest, ProgramValue total);

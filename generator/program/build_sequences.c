@@ -293,8 +293,9 @@ void program_add_sequences(ProgramBuilder *at, const GraphNode *node)
   scores = branched(s, scores);
   scores = program_windowed(at, node, scores, s->row, s->key, ending ? s->keys : none, s->rows);
   ProgramValue peak = program_add_reduction(at, node, REDUCTION_MAX_SUM, 1u << s->key, NUMBER_F32, &scores);
-  ProgramValue sum = peak, weights = program_add_weights(at, node, NUMBER_F32, scores, peak, true);
+  ProgramValue sum = peak;
   sum.result = 1;
+  ProgramValue weights = program_add_weights(at, node, NUMBER_F32, scores, peak, sum, true);
   weights = times(s, weights, read_scale(s, SEQUENCES_V_SCALE, true));
   ProgramValue result = program_add_dot(at, node, weights, read_keys(s, SEQUENCES_V, s->width), 1u << s->key);
   const GraphTensor *sink = node->n_inputs > SEQUENCES_SINK ? node->inputs[SEQUENCES_SINK] : NULL;

@@ -60,7 +60,9 @@ static const char *refuse_reduction(const ProgramNode *node)
   bool simple = node->reduction == REDUCTION_SUM || node->reduction == REDUCTION_MAX ||
                 node->reduction == REDUCTION_MIN || node->reduction == REDUCTION_PROD;
   if (node->reduction == REDUCTION_DOT) return "a reduction is a contraction";
-  if (node->compute == NUMBER_F32 || (node->compute == NUMBER_S32 && simple)) return NULL;
+  bool integer = node->compute == NUMBER_S32 || node->compute == NUMBER_S64,
+       plain = simple || (node->compute == NUMBER_F64 && node->reduction == REDUCTION_MEAN);
+  if (node->compute == NUMBER_F32 || (plain && (integer || node->compute == NUMBER_F64))) return NULL;
   return "a reduction's type has no row program";
 }
 

@@ -137,7 +137,8 @@ def inputs_of(graph, row, type_, n, largest):
         more = [graph.tensor(sums, SHAPE)] if op == "Gemm" else [graph.tensor(type_, []), graph.tensor(type_, [])]
         return [[square, square, *more][:n] if op != "Gemm" else [x, square, *more][:n]]
     if op == "Pow":
-        return [[x, graph.tensor(exponent, SHAPE)] for exponent in ("f64", "f32", "f16", "bf16", "s8", "u8", "s32", "s64")]
+        floats = ("f64", "f32", "f16", "bf16") if type_[0] in "ftb" else ()  # of integers powers by fractions are refused
+        return [[x, graph.tensor(exponent, SHAPE)] for exponent in (*floats, "s8", "u8", "s32", "s64")]
     if op == "Where":
         return [[graph.tensor("bool", SHAPE), x, x]]
     if op == "Clip":

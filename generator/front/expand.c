@@ -30,11 +30,28 @@ static const struct {
 #undef NAMED_FUNCTION
 };
 
+/* What a function computes with in f32 whatever its input is would be of unlike types, or less exact than f64. */
+static bool refuses_f64(Inference *inference)
+{
+  const GraphNode *node = inference->node;
+  const Operator *op = graph_written_operator(node);
+  bool wide = node->n_inputs && node->inputs[0] && node->inputs[0]->type == NUMBER_F64;
+  if (!wide || !(op->types >> NUMBER_F64 & 1) || (op->generated >> NUMBER_F64 & 1)) return false;
+  g_autofree char *hint = operator_kernels_text(op);
+  infer_refuse(inference, ERROR_UNSUPPORTED, &node->mark, "unsupported-type", hint,
+               "%s of f64 is not supported", op->name);
+  return true;
+}
+
 bool expand_function(Inference *inference)
 {
   Expansion at = {inference,         inference->node, inference->builder->expanded->len,
                   g_ptr_array_new(), false,           inference->node->loop};
   graph_note_indices(inference->node);
+  if (refuses_f64(inference)) {
+    g_ptr_array_unref(at.made);
+    return false;
+  }
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
     if (functions[i].op == at.node->op->id) {
       functions[i].write(&at);

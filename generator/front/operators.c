@@ -341,3 +341,16 @@ int operator_attribute_index(const Operator *row, const char *name)
     if (!strcmp(row->attributes[i].name, name)) return (int)i;
   return -1;
 }
+
+char *operator_kernels_text(const Operator *op)
+{
+  GString *list = g_string_new(op->generated ? "kernels exist for "
+                                             : "it is for lists that are known while the graph is read");
+  const char *separator = "";
+  for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
+    if (op->generated >> i & 1) {
+      g_string_append_printf(list, "%s%s", separator, number_name(i));
+      separator = ", ";
+    }
+  return g_string_free(list, FALSE);
+}

@@ -208,3 +208,5 @@ const char *operator_suggest_attribute(const Operator *row, const char *name);
 #define OPERATOR_OPSET_MIN     1
 #define OPERATOR_OPSET_FLOOR                                                                                 \
   7 /* of `since`: operators of older opsets that ONNX did not change up to here are the same */
+/* Which types kernels exist for, as a hint says it; g_free. */
+char *operator_kernels_text(const Operator *op);

@@ -7,17 +7,9 @@
 static bool refuse_type(const GraphNode *node, NumberType type, GError **error)
 {
   const Operator *op = graph_written_operator(node);
-  GString *list = g_string_new(op->generated ? "kernels exist for "
-                                             : "it is for lists that are known while the graph is read");
-  const char *separator = "";
-  for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
-    if (op->generated >> i & 1) {
-      g_string_append_printf(list, "%s%s", separator, number_name(i));
-      separator = ", ";
-    }
-  error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-type", list->str,
+  g_autofree char *hint = operator_kernels_text(op);
+  error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-type", hint,
             "%s of %s is not supported", op->name, number_name(type));
-  g_string_free(list, TRUE);
   return false;
 }
 

@@ -26,6 +26,7 @@ static const StepOperations counted[] = {
     {ONNX_Softplus, "softplus", {57, 57, 57}},
     {ONNX_Softsign, "softsign", {2, 2, 2}},
     {ONNX_Pow, "pow", {112, 112, 112}},
+    {ONNX_Pow, "pow_integer", {201, 201, 201}},
     {ONNX_Sin, "sin", {88, 88, 88}},
     {ONNX_Cos, "cos", {87, 87, 87}},
     {ONNX_Tan, "tan", {87, 87, 87}},
@@ -72,7 +73,8 @@ static bool calls(const FusedStep *step, const StepOperations *entry)
   if (step->op == ONNX_Swish) return (first && first->number == 1) == !strcmp(entry->name, "silu");
   if (step->op == ONNX_Mod && (first && first->integer) != g_str_has_prefix(entry->name, "fmod"))
     return false;
-  if (step->op == ONNX_Mod || step->op == ONNX_Div || step->op == ONNX_Sign) return integer == of_integers;
+  if (step->op == ONNX_Mod || step->op == ONNX_Div || step->op == ONNX_Sign || step->op == ONNX_Pow)
+    return integer == of_integers;
   return true;
 }
 

@@ -6,7 +6,8 @@ typedef struct Copy {
   IrModule *module;
   GHashTable *map; /* IrValue* -> IrExpr* */
   bool duplicate;  /* another module: leaves are copied, not shared */
-  const char *wide; /* what is added to names of functions: f32 and s32 are read as f64 and s64. NULL: nothing */
+  const char
+      *wide; /* what is added to names of functions: f32 and s32 are read as f64 and s64. NULL: nothing */
 } Copy;
 
 static IrExpr *map_leaf(const IrExpr *leaf, void *data)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 /* Functions of more than one operation: brief, narrow, full forms. */
+/* clang-format off */
 static const StepOperations counted[] = {
     {ONNX_Gelu, "gelu", {12, 12, 45}},
     {ONNX_Gelu, "gelu_tanh", {13, 13, 30}},
@@ -49,6 +50,7 @@ static const StepOperations counted[] = {
     {ONNX_IsInf, "is_inf", {7, 7, 7}},
     {ONNX_Philox, "philox", {146, 146, 146}},
 };
+/* clang-format on */
 
 StepPrecision step_precision(NumberType result)
 {

@@ -395,7 +395,8 @@ static IrExpr *write_form(StepWriter *writer, const FusedStep *step, IrExpr **op
 static NumberType operand_type(const FusedStep *step, IrExpr *const *operands, unsigned i)
 {
   if (step->op == ONNX_Where && i == 0) return NUMBER_BOOL;
-  if (step->op == ONNX_Pow && i == 1 && is_whole(operands[i])) /* rounded to a float it may be another number */
+  if (step->op == ONNX_Pow && i == 1 &&
+      is_whole(operands[i])) /* rounded to a float it may be another number */
     return operands[i]->value->type.element == NUMBER_S64 ? NUMBER_S64 : NUMBER_S32;
   return step->compute;
 }

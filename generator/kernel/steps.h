@@ -9,12 +9,12 @@ typedef struct StepWriter {
       *library;           /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
   const IrModule *narrow; /* math_narrow.ir: forms for results of 16 bits or fewer */
   const IrModule *wide, *operators; /* math_wide.ir and operators.ir: forms for 64 bits */
-  bool fast;              /* --math fast */
-  bool bytes;             /* 8-bit floats are computed with as f32 */
-  bool approximate;       /* the hardware's approximations will do where brief forms would */
-  StepPrecision least;    /* results need not be better than that, whatever their type */
-  StepPrecision precision; /* set by step_write, of the result's type in the graph */
-  NumberType compute;      /* set by step_write: what the step is computed in */
+  bool fast;                        /* --math fast */
+  bool bytes;                       /* 8-bit floats are computed with as f32 */
+  bool approximate;                 /* the hardware's approximations will do where brief forms would */
+  StepPrecision least;              /* results need not be better than that, whatever their type */
+  StepPrecision precision;          /* set by step_write, of the result's type in the graph */
+  NumberType compute;               /* set by step_write: what the step is computed in */
   GError **error;
 } StepWriter;
 

@@ -525,7 +525,8 @@ static ProgramValue place_of_equal(ProgramBuilder *at, Row *row, bool largest, b
                                        (ProgramValue[]){row->x, row->first}, 2);
   if (row->compute == NUMBER_F64) {
     ProgramValue nan = program_add_map(at, row->node, ONNX_IsNaN, NUMBER_BOOL, NUMBER_F64, &row->x, 1);
-    equal = program_add_map(at, row->node, ONNX_Or, NUMBER_BOOL, NUMBER_BOOL, (ProgramValue[]){equal, nan}, 2);
+    equal =
+        program_add_map(at, row->node, ONNX_Or, NUMBER_BOOL, NUMBER_BOOL, (ProgramValue[]){equal, nan}, 2);
   }
   ProgramValue nowhere = program_immediate(last ? -1 : G_MAXINT32, NUMBER_S32);
   ProgramValue places = program_add_map(at, row->node, ONNX_Where, NUMBER_S32, NUMBER_S32,

@@ -12,12 +12,13 @@ static const char *combining(const char *with, NumberType compute)
                                                {"combine_min_f64", "combine_min_integer_s64"}};
   unsigned which = g_str_equal(with, "max") ? 1 : g_str_equal(with, "min") ? 2 : 0;
   bool integer = number_class(compute) != NUMBER_FLOAT;
-  return number_bits(compute) == 64 ? wide[which][integer] : plain[which][integer];
+  return number_bits(compute) > number_bits(NUMBER_F32) ? wide[which][integer] : plain[which][integer];
 }
 
 void choose_reduction(Choice *choice, ProgramReduction reduction, NumberType compute)
 {
-  bool integer = number_class(compute) != NUMBER_FLOAT, is_wide = number_bits(compute) == 64;
+  bool integer = number_class(compute) != NUMBER_FLOAT,
+       is_wide = number_bits(compute) > number_bits(NUMBER_F32);
   bool max = reduction == REDUCTION_MAX, min = reduction == REDUCTION_MIN;
   const char *with = max ? "max" : min ? "min" : "sum";
   choice_set_name(choice, "element", number_name(compute));

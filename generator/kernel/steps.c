@@ -179,7 +179,7 @@ static const char *form_in(StepWriter *writer, const IrModule *library, const ch
  * good enough for the result's type, the hardware's where it is let. In 64 bits it has one form, or none: NULL. */
 static const char *function_name(StepWriter *writer, const char *name)
 {
-  if (number_bits(writer->compute) == 64)
+  if (number_bits(writer->compute) > number_bits(NUMBER_F32))
     return step_wide_function(writer, name, writer->compute == NUMBER_F64 ? "_f64" : "_s64");
   const char *form = writer->fast ? form_in(writer, writer->library, name, "fast") : NULL;
   if (!form && writer->approximate && writer->precision <= STEP_BRIEF)

@@ -26,7 +26,9 @@ const char *step_wide_function(const StepWriter *writer, const char *name, const
   const IrFunction *own = ir_function_find(writer->operators, form),
                    *plain = ir_function_find(writer->operators, name);
   if (!own && !plain) return NULL;
-  if (!own && plain->n_parameters && number_bits(plain->parameters[0]->type.element) == 64) return name;
+  if (!own && plain->n_parameters &&
+      number_bits(plain->parameters[0]->type.element) > number_bits(NUMBER_F32))
+    return name;
   IrFunction *made = own ? ir_function_copy(module, own) : ir_function_widen(module, plain, suffix);
   Wide wide = {writer, suffix, false};
   ir_region_visit(made->body, widen_callee, &wide);

@@ -543,7 +543,7 @@ static ProgramValue add_arg(ProgramBuilder *at, Row *row)
   const GraphAttribute *which = graph_attribute_find(node, "select_last_index");
   bool last = which && which->integer, largest = node->op->id != ONNX_ArgMin;
   ProgramValue place = program_column(at, node);
-  if (number_bits(node->inputs[0]->type) == 64 || node->inputs[0]->type == NUMBER_S32)
+  if (number_bits(node->inputs[0]->type) > number_bits(NUMBER_F32) || node->inputs[0]->type == NUMBER_S32)
     return place_of_equal(at, row, largest, last, place);
   row->compute = NUMBER_F32;
   if (last) place = part(at, node, ONNX_Neg, NUMBER_S32, place, none);

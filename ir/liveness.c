@@ -10,8 +10,30 @@ typedef struct Set {
   uint64_t words[];
 } Set;
 
+/* Registers behind one another. */
+typedef struct Span {
+  unsigned first, n;
+} Span;
+
+/* What the walk needs to know of an op, found out once: bodies of loops are walked several times. */
+typedef struct Node {
+  const IrOp *op;
+  Span results, written;      /* written: what it writes without reading it; none: n is 0 */
+  unsigned first_use, n_uses; /* spans that an op without regions reads */
+  unsigned first_body;        /* of its regions' */
+  bool held;                  /* its results occupy their registers from here on */
+  bool conditional;
+} Node;
+
+typedef struct Body {
+  const IrRegion *region;
+  unsigned first_node, n_nodes;
+} Body;
+
 typedef struct Live {
-  unsigned *first;   /* by value id: number of its first register + 1; 0: it has none */
+  unsigned *first; /* by value id: number of its first register + 1; 0: it has none */
+  GArray *nodes, *bodies,
+      *uses;         /* Node, those of a body behind one another; Body, those of an op likewise; Span */
   GArray *units;     /* unsigned char: what each register costs */
   unsigned words;    /* of a set */
   GArray *pressures; /* IrPressure */
@@ -96,14 +118,24 @@ static bool set_join(const Live *live, Set *into, const Set *other)
 
 /* ---- Uses and definitions ---- */
 
-static void mark(const Live *live, Set *set, unsigned first, unsigned n, bool alive)
+/* Registers of one word of the set. */
+static inline void mark_word(const Live *live, Set *set, unsigned word, uint64_t bits, bool alive)
 {
-  for (unsigned i = first; i < first + n; i++) {
-    uint64_t bit = 1ull << (i % 64), *word = &set->words[i / 64];
-    if (((*word & bit) != 0) == alive) continue;
-    *word ^= bit;
-    count(live, set, i, alive);
+  uint64_t change = bits & (alive ? ~set->words[word] : set->words[word]);
+  set->words[word] ^= change;
+  for (; change != 0; change &= change - 1)
+    count(live, set, word * 64 + (unsigned)__builtin_ctzll(change), alive);
+}
+
+static inline void mark(const Live *live, Set *set, unsigned first, unsigned n, bool alive)
+{
+  if (n == 1) {
+    mark_word(live, set, first / 64, 1ull << first % 64, alive);
+    return;
   }
+  for (unsigned end = first + n; first < end; first = (first / 64 + 1) * 64)
+    mark_word(live, set, first / 64, ~0ull << first % 64 & ~0ull >> (63 - MIN(end - 1, first | 63) % 64),
+              alive);
 }
 
 /* Registers of a value, or of a constant part of an array; false if the expression is none. */
@@ -139,9 +171,7 @@ static void use(const Live *live, const IrExpr *expr, Set *set, bool alive)
     use(live, expr->items[i], set, alive);
 }
 
-/* ---- The walk ---- */
-
-static void walk_region(Live *live, const IrRegion *region, Set *set, unsigned part);
+/* ---- What is walked ---- */
 
 /* An op that writes operand 0 without reading it: `set`, and a product that starts from zero. */
 static bool overwrites(const IrOp *op)
@@ -150,6 +180,63 @@ static bool overwrites(const IrOp *op)
   const IrExpr *accumulate = ir_attribute_value(op, ATTR_ACCUMULATE);
   return op->code == OP_SET || (accumulate != NULL && ir_expr_is_int(accumulate, &keep) && keep == 0);
 }
+
+static void collect_uses(Live *live, const IrExpr *expr)
+{
+  Span span;
+  if (registers_of(live, expr, &span.first, &span.n)) {
+    if (g_array_index(live->units, unsigned char, span.first) != FREE) g_array_append_val(live->uses, span);
+    return;
+  }
+  for (unsigned i = 0; i < expr->n; i++)
+    collect_uses(live, expr->items[i]);
+}
+
+static Node node_of(Live *live, const IrOp *op)
+{
+  Node node = {.op = op, .first_use = live->uses->len};
+  if (op->n_results > 0) node.results.first = live->first[op->results[0]->id] - 1;
+  for (unsigned i = 0; i < op->n_results; i++) /* numbered one behind the other */
+    node.results.n += MAX(op->results[i]->type.count, 1);
+  node.held = op->code != OP_VAR || op->n_operands > 0;
+  node.conditional = ir_attribute(op, ATTR_WHEN) != NULL;
+  bool writes = overwrites(op);
+  if (writes && !registers_of(live, op->operands[0], &node.written.first, &node.written.n))
+    node.written.n = 0;
+  if (op->code == OP_FOR || op->code == OP_LOOP || op->code == OP_IF) return node;
+  for (unsigned i = writes; i < op->n_operands; i++)
+    collect_uses(live, op->operands[i]);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].value != NULL) collect_uses(live, op->attributes[i].value);
+  node.n_uses = live->uses->len - node.first_use;
+  return node;
+}
+
+/* Fills body number `at` in. */
+static void collect_body(Live *live, unsigned at, const IrRegion *region)
+{
+  Body body = {.region = region, .first_node = live->nodes->len};
+  for (const IrOp *op = region->first; op != NULL; op = op->next)
+    body.n_nodes++;
+  g_array_set_size(live->nodes, body.first_node + body.n_nodes);
+  Node *node = &g_array_index(live->nodes, Node, body.first_node);
+  for (const IrOp *op = region->first; op != NULL; op = op->next)
+    *node++ = node_of(live, op);
+  g_array_index(live->bodies, Body, at) = body;
+  for (unsigned i = body.first_node; i < body.first_node + body.n_nodes; i++) {
+    const IrOp *op = g_array_index(live->nodes, Node, i).op;
+    if (op->n_regions == 0) continue;
+    unsigned first = live->bodies->len;
+    g_array_index(live->nodes, Node, i).first_body = first;
+    g_array_set_size(live->bodies, first + op->n_regions);
+    for (unsigned k = 0; k < op->n_regions; k++)
+      collect_body(live, first + k, op->regions[k]);
+  }
+}
+
+/* ---- The walk ---- */
+
+static void walk_body(Live *live, unsigned at, Set *set, unsigned part);
 
 static void measure(Live *live, const IrOp *op, const Set *set, unsigned part)
 {
@@ -169,8 +256,9 @@ static unsigned part_of_region(const Live *live, const IrRegion *region, unsigne
   return part;
 }
 
-static void walk_loop(Live *live, const IrOp *op, Set *set, unsigned part)
+static void walk_loop(Live *live, const Node *node, Set *set, unsigned part)
 {
+  const IrOp *op = node->op;
   bool measuring = live->measuring;
   g_autofree Set *after = set_new(live, set);
   g_autofree Set *head = set_new(live, set);
@@ -185,12 +273,14 @@ static void walk_loop(Live *live, const IrOp *op, Set *set, unsigned part)
   live->measuring = false;
   for (bool again = true; again;) {
     g_autofree Set *body = set_new(live, head);
-    walk_region(live, op->regions[0], body, part);
+    walk_body(live, node->first_body, body, part);
     again = set_join(live, head, body);
   }
   live->measuring = measuring;
-  g_autofree Set *body = set_new(live, head);
-  walk_region(live, op->regions[0], body, part);
+  if (measuring) { /* everything live at the head is known */
+    g_autofree Set *body = set_new(live, head);
+    walk_body(live, node->first_body, body, part);
+  }
   g_array_set_size(live->exits, live->exits->len - 1);
   set_join(live, set, head);
   for (unsigned i = 0; i < op->regions[0]->n_arguments; i++) {
@@ -201,55 +291,48 @@ static void walk_loop(Live *live, const IrOp *op, Set *set, unsigned part)
     use(live, op->operands[i], set, true);
 }
 
-static void walk_if(Live *live, const IrOp *op, Set *set, unsigned part)
+static void walk_if(Live *live, const Node *node, Set *set, unsigned part)
 {
   g_autofree Set *after = set_new(live, set);
-  walk_region(live, op->regions[0], set, part);
-  if (op->n_regions > 1) walk_region(live, op->regions[1], after, part);
+  walk_body(live, node->first_body, set, part);
+  if (node->op->n_regions > 1) walk_body(live, node->first_body + 1, after, part);
   set_join(live, set, after);
-  use(live, op->operands[0], set, true);
+  use(live, node->op->operands[0], set, true);
 }
 
-static void walk_op(Live *live, const IrOp *op, Set *set, unsigned part)
+static void walk_node(Live *live, const Node *node, Set *set, unsigned part)
 {
+  const IrOp *op = node->op;
   if (op->code == OP_FOR || op->code == OP_LOOP) {
-    walk_loop(live, op, set, part);
+    walk_loop(live, node, set, part);
     return;
   }
   if (op->code == OP_IF) {
-    walk_if(live, op, set, part);
+    walk_if(live, node, set, part);
     return;
   }
-  bool conditional = ir_attribute(op, ATTR_WHEN) != NULL;
   if (op->code == OP_BREAK_IF && live->exits->len > 0)
     set_join(live, set, g_array_index(live->exits, Set *, live->exits->len - 1));
-  if (op->code == OP_EXIT && !conditional) set_clear(live, set);
-  unsigned first, n;
-  for (unsigned i = 0; i < op->n_results; i++) { /* a result occupies its register even if nothing reads it */
-    first = live->first[op->results[i]->id] - 1;
-    if (op->code != OP_VAR || op->n_operands > 0)
-      mark(live, set, first, MAX(op->results[i]->type.count, 1), true);
-  }
-  bool writes = overwrites(op) && registers_of(live, op->operands[0], &first, &n);
-  if (writes) mark(live, set, first, n, true);
+  if (op->code == OP_EXIT && !node->conditional) set_clear(live, set);
+  /* a result occupies its register even if nothing reads it */
+  if (node->held) mark(live, set, node->results.first, node->results.n, true);
+  if (node->written.n > 0) mark(live, set, node->written.first, node->written.n, true);
   if (live->measuring) measure(live, op, set, part);
-  if (writes && !conditional) mark(live, set, first, n, false);
-  for (unsigned i = 0; i < op->n_results; i++) {
-    first = live->first[op->results[i]->id] - 1;
-    mark(live, set, first, MAX(op->results[i]->type.count, 1), false);
-  }
-  for (unsigned i = overwrites(op); i < op->n_operands; i++)
-    use(live, op->operands[i], set, true);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    if (op->attributes[i].value != NULL) use(live, op->attributes[i].value, set, true);
+  if (node->written.n > 0 && !node->conditional) mark(live, set, node->written.first, node->written.n, false);
+  mark(live, set, node->results.first, node->results.n, false);
+  const Span *uses = &g_array_index(live->uses, Span, node->first_use);
+  for (unsigned i = 0; i < node->n_uses; i++)
+    mark(live, set, uses[i].first, uses[i].n, true);
   if (live->measuring) measure(live, op, set, part);
 }
 
-static void walk_region(Live *live, const IrRegion *region, Set *set, unsigned part)
+static void walk_body(Live *live, unsigned at, Set *set, unsigned part)
 {
-  part = part_of_region(live, region, part);
-  for (const IrOp *op = region->last; op != NULL; op = op->previous)
-    walk_op(live, op, set, part);
+  const Body *body = &g_array_index(live->bodies, Body, at);
+  const Node *nodes = &g_array_index(live->nodes, Node, body->first_node);
+  part = part_of_region(live, body->region, part);
+  for (unsigned i = body->n_nodes; i-- > 0;)
+    walk_node(live, &nodes[i], set, part);
 }
 
 IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n)
@@ -259,15 +342,23 @@ IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n)
   live.units = g_array_new(false, false, 1);
   live.pressures = g_array_new(false, true, sizeof(IrPressure));
   live.exits = g_array_new(false, false, sizeof(Set *));
+  live.nodes = g_array_new(false, false, sizeof(Node));
+  live.bodies = g_array_new(false, false, sizeof(Body));
+  live.uses = g_array_new(false, false, sizeof(Span));
   g_array_append_val(live.pressures, whole);
   number_region(&live, kernel->body);
   live.words = live.units->len / 64 + 1;
+  g_array_set_size(live.bodies, 1);
+  collect_body(&live, 0, kernel->body);
   g_autofree Set *set = set_new(&live, NULL);
-  walk_region(&live, kernel->body, set, 0);
+  walk_body(&live, 0, set, 0);
   *n = live.pressures->len;
   g_free(live.first);
   g_array_unref(live.units);
   g_array_unref(live.exits);
+  g_array_unref(live.nodes);
+  g_array_unref(live.bodies);
+  g_array_unref(live.uses);
   return (IrPressure *)(void *)g_array_free(live.pressures, false);
 }
 

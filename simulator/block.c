@@ -98,6 +98,62 @@ static void warp_init(Block *b, unsigned id, uint8_t *registers)
   set_undefined(w, k->stack_top, FULL, 0);
 }
 
+/* ---- Registers and shared memory ---- */
+
+#define ALIGNMENT 128
+
+/* What a block that has ended leaves is cleared and goes to the next one: fresh pages for each would cost more than the
+ * work of a small block. In front of the memory stands what it is part of. */
+typedef struct Memory {
+  void *whole;
+  uint64_t bytes;
+} Memory;
+
+static Memory *memory_of(uint8_t *bytes)
+{
+  return (Memory *)(void *)bytes - 1;
+}
+
+/* Among what blocks have left, the latest that is large enough; if all are too small, one of them goes. */
+static uint8_t *take_left(Session *s, uint64_t bytes)
+{
+  unsigned n = s->left->len, i = n;
+  while (i > 0 && memory_of(s->left->pdata[i - 1])->bytes < bytes)
+    i--;
+  return n ? g_ptr_array_steal_index_fast(s->left, i > 0 ? i - 1 : n - 1) : NULL;
+}
+
+static uint8_t *take_memory(Session *s, uint64_t bytes)
+{
+  g_mutex_lock(&s->lock);
+  uint8_t *left = take_left(s, bytes);
+  g_mutex_unlock(&s->lock);
+  if (left && memory_of(left)->bytes >= bytes) return memset(left, 0, bytes);
+  if (left) g_free(memory_of(left)->whole);
+  uint8_t *whole = g_malloc0(bytes + sizeof(Memory) +
+                             ALIGNMENT); /* large: pages that are touched at their first use only */
+  uint8_t *memory = whole + sizeof(Memory);
+  memory += -(uintptr_t)memory % ALIGNMENT;
+  *memory_of(memory) = (Memory){whole, bytes};
+  return memory;
+}
+
+static void leave_memory(Session *s, uint8_t *memory)
+{
+  g_mutex_lock(&s->lock);
+  g_ptr_array_add(s->left, memory);
+  g_mutex_unlock(&s->lock);
+}
+
+void block_memory_free(Session *s)
+{
+  for (unsigned i = 0; i < s->left->len; i++)
+    g_free(memory_of(s->left->pdata[i])->whole);
+  g_ptr_array_free(s->left, TRUE);
+}
+
+/* ---- First states ---- */
+
 static void block_init(Cluster *c, unsigned rank)
 {
   Run *run = c->run;
@@ -113,12 +169,12 @@ static void block_init(Cluster *c, unsigned rank)
   b->n_warps = b->live_warps = (b->threads + LANES - 1) / LANES;
   b->shared_bytes = run->shared_end;
   b->shared_base = k->shared_base;
-  b->shared = g_aligned_alloc0(1, b->shared_bytes + 16, 128);
+  b->shared = take_memory(run->session, b->shared_bytes + 16);
   if (run->track_undefined) b->defined = g_new0(uint64_t, b->shared_bytes / 64 + 2);
   b->warps = g_new0(Warp, b->n_warps);
   b->mbarriers = g_array_new(FALSE, TRUE, sizeof(Mbarrier));
   size_t bytes = (size_t)k->n_slots * SLOT_BYTES;
-  b->memory = g_aligned_alloc0(b->n_warps, bytes, 128);
+  b->memory = take_memory(run->session, b->n_warps * bytes);
   b->register_pool = 0;
   if (k->has_products) b->product_cache = g_new0(ProductCache *, b->n_warps / 4 + 1);
   if (k->has_products) b->product_log = g_malloc0((b->n_warps / 4 + 1) * sizeof b->product_log[0]);
@@ -174,8 +230,8 @@ void cluster_free(Cluster *c)
     g_free(b->product_cache);
     g_free(b->product_log);
     g_array_free(b->mbarriers, TRUE);
-    g_aligned_free(b->shared);
-    g_aligned_free(b->memory);
+    leave_memory(c->run->session, b->shared);
+    leave_memory(c->run->session, b->memory);
   }
   g_queue_clear_full(&c->pending, g_free);
   g_free(c->blocks);

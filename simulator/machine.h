@@ -325,6 +325,7 @@ struct Session {
   Run *runs;         /* of the group that runs now */
   unsigned n_runs;
   GMutex lock;
+  GPtrArray *left;  /* uint8_t*: memory of blocks that have ended, for others; block.c, under the lock */
   GHashTable *seen; /* faults already reported */
   uint64_t instructions, progress, random, heap_used;
   int stop; /* atomic */
@@ -524,6 +525,7 @@ void session_run(Session *session, Run *runs, unsigned n);
 /* block.c */
 Cluster *cluster_new(Run *run, uint64_t index);
 void cluster_free(Cluster *c);
+void block_memory_free(Session *s); /* what blocks that have ended left to others */
 
 /* barrier.c */
 void barrier_thread_exit(Warp *w, uint32_t lanes);

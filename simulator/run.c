@@ -457,6 +457,7 @@ static void session_free(Session *s, Run *runs, unsigned n)
   for (unsigned i = n; i-- > 0;)
     run_free(&runs[i]);
   g_ptr_array_free(s->memory, TRUE);
+  block_memory_free(s);
   g_hash_table_destroy(s->seen);
   g_mutex_clear(&s->lock);
 }
@@ -513,6 +514,7 @@ static bool run_once(const SimStep *steps, unsigned n, const Gpu *gpu, const Sim
   g_mutex_init(&s.lock);
   s.seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   s.memory = g_ptr_array_new();
+  s.left = g_ptr_array_new();
   g_autofree Run *runs = g_new0(Run, n);
   bool ok = true;
   for (unsigned i = 0; i < n && ok; i++)

@@ -95,13 +95,21 @@ static const struct {
 };
 #define COUNT_MOST (1 << 24) /* of the others */
 
+/* Is the word one of a list, between blanks? */
+static bool has_word(const char *list, const char *word)
+{
+  size_t length = strlen(word);
+  for (const char *at = list; (at = strstr(at, word)); at += length)
+    if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return true;
+  return false;
+}
+
 static bool check_count(Build *build, const ConstantRule *rule, const Mark *mark, double number)
 {
   unsigned least = 1, most = COUNT_MOST;
   bool power = false;
   for (unsigned i = 0; i < G_N_ELEMENTS(count_ranges); i++) {
-    g_auto(GStrv) names = g_strsplit(count_ranges[i].names, " ", -1);
-    if (!g_strv_contains((const char *const *)names, rule->name)) continue;
+    if (!has_word(count_ranges[i].names, rule->name)) continue;
     least = count_ranges[i].least;
     most = count_ranges[i].most;
     power = count_ranges[i].power;

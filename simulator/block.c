@@ -52,8 +52,10 @@ static void set_specials(Block *b, Warp *w)
       *(uint32_t *)operand(w, use->slot) = b->cluster->n_blocks > 1 ? FULL : 0;
       continue;
     }
+    bool of_lane = g_str_has_prefix(use->name, "%tid.") || g_str_has_prefix(use->name, "%lane");
+    uint32_t v = 0;
     for (unsigned l = 0; l < LANES; l++) {
-      uint32_t v = special_value(b, w, l, use->name);
+      if (of_lane || l == 0) v = special_value(b, w, l, use->name);
       if (ptx_type_bytes(use->type) == 8)
         ((uint64_t *)operand(w, use->slot))[l] = v;
       else

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How exporters write attention: every form is so many launches, and right on the simulator.
+"""How exporters write attention: every form is so many launches, and right on the simulator, by default
+on one of its GPUs; launches are those of each.
 
   attention_forms.py ADLGEN [NAME...]"""
 import concurrent.futures
@@ -9,6 +10,8 @@ import os
 import subprocess
 import sys
 import tempfile
+
+from runs import has_turn
 
 
 class Graph:
@@ -373,19 +376,22 @@ FORMS = [sums_written, sums_of_operator, sums_of_repeated_heads, masks_by_value,
 
 # ---- the program ----
 
-def run(adlgen, graph, gpu, folder):
+def run(adlgen, graph, gpu, simulated, folder):
     path = os.path.join(folder, graph.text["name"] + ".json")
     with open(path, "w") as file:
         file.write(json.dumps(graph.text).replace("-Infinity", "\"-inf\""))
     dims = [word for name, value in graph.dims.items() for word in ("--dim", f"{name}={value}")]
-    done = subprocess.run([adlgen, "run", path, "--gpu", gpu, "--on", "sim", "--check", *dims], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command = ["run", path, "--on", "sim", "--check", *dims] if simulated else ["compile", path, "--out", folder, "--emit", "ir", "--explain"]
+    done = subprocess.run([adlgen, *command, "--gpu", gpu], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if graph.note and gpu == graph.gpus[0]:
-        told = subprocess.run([adlgen, "compile", path, "--gpu", gpu, "--out", folder, "--emit", "ir", "--explain"], text=True,
+        told = done if not simulated else subprocess.run([adlgen, "compile", path, "--gpu", gpu, "--out", folder, "--emit", "ir", "--explain"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if graph.note not in told.stdout:
             return f"{graph.text['name']} on {gpu}: --explain does not say `{graph.note}`"
     launches = done.stdout.count(", grid ")
+    if not simulated and not done.returncode:
+        with open(os.path.join(folder, gpu, "plan.json")) as file:
+            launches = len(json.load(file)["launches"])
     if done.returncode or launches != (graph.launches or launches):
         return f"{graph.text['name']} on {gpu}: {launches} launches, {graph.launches} expected\n{done.stdout}"
     return None
@@ -395,7 +401,7 @@ def main():
     adlgen, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:]
     graphs = [graph for form in FORMS for graph in form() if not wanted or graph.text["name"] in wanted]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [(graph, gpu) for graph in graphs for gpu in graph.gpus]
+        jobs = [(graph, gpu, len(graph.gpus) == 1 or has_turn(i, which)) for i, graph in enumerate(graphs) for which, gpu in enumerate(graph.gpus)]
         faults = [fault for fault in pool.map(lambda job: run(adlgen, *job, tempfile.mkdtemp(dir=folder)), jobs) if fault]
     print("\n".join(faults), f"{len(jobs) - len(faults)} of {len(jobs)} right", sep="\n")
     return 1 if faults or not jobs else 0

@@ -1,5 +1,6 @@
 """What tests of operators share: graphs that run on the simulator one by one or as a batch, and tensors in files."""
 import json
+import os
 import pathlib
 import struct
 import subprocess
@@ -8,6 +9,12 @@ import tempfile
 
 CODES = {"F16": "e", "F32": "f", "I32": "i", "I64": "q", "U8": "B", "I8": "b", "BOOL": "B"}
 KINDS = {"bf16": "BF16", "f16": "F16", "f32": "F32", "s32": "I32", "s64": "I64", "s8": "I8", "bool": "BOOL"}
+
+
+def has_turn(place, which):
+    """Does case number `place` run on GPU number `which` of two? By default on one of them, in turn (0 1 1 0: lists often alternate
+    by themselves); with ADLGEN_TEST_FULL on both."""
+    return bool(os.environ.get("ADLGEN_TEST_FULL")) or (place + place // 2) % 2 == which
 
 
 def numbers(kind, raw):

@@ -189,6 +189,8 @@ def inputs_of(graph, row, type_, n, largest):
         return [[x, list_of(5), graph.tensor(type_, [5, SHAPE[-1]]), list_of(SHAPE[0])]]
     if op == "GatherND":
         return [[x, graph.tensor("s64", [5, 2])]]
+    if op == "UnpackGroups":
+        return [[x, graph.tensor("s32", [2])]]
     if op == "TensorScatter":
         cache = graph.tensor(type_, [2, 32, 64])
         return [[cache, graph.tensor(type_, [2, 8, 64] if n < 3 else [2, 32, 8]), graph.tensor("s64", [2])][:n]]

@@ -52,8 +52,9 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
     append_fill_table(input->type, tensor->data, tensor->n, n);
     return tensor;
   }
+  int64_t begins = append_begins(input);
   if (tensor && n)
-    tensor_fill_range(tensor, seed, index, -n, n);
+    tensor_fill_range(tensor, seed, index, begins ? 0 : -n, begins ? MIN(begins, n) : n);
   else if (tensor)
     tensor_fill_random(tensor, seed, index, scale);
   return tensor;

@@ -410,7 +410,8 @@ static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t ad
   if (!indices) return false;
   unsigned list;
   const GraphNode *grouped = graph_groups_reader(tensor), *sequences = sequences_reader(tensor, &list);
-  tensor_fill_range(indices, set, tensor->index, 0, grouped || sequences ? G_MAXINT32 : n);
+  int64_t begins = append_begins(tensor), most = begins ? MIN(begins, n) : n;
+  tensor_fill_range(indices, set, tensor->index, 0, grouped || sequences ? G_MAXINT32 : most);
   if (sequences) sequences_fill(sequences, list, tensor->type, indices->data, indices->n);
   if (append_slots(tensor)) append_fill_slots(tensor->type, indices->data, indices->n, n);
   if (append_is_table(tensor)) append_fill_table(tensor->type, indices->data, indices->n, n);

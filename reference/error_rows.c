@@ -9,6 +9,9 @@
 /* Of f32 arithmetic, some units: a difference, a sum and a quotient. */
 #define UNIT 0x1p-22
 
+/* Exponentials of a softmax's scores, of which the largest is 1, are right from e^-87 on and may be 0 below. */
+#define FLUSHED 0x1.8p-126
+
 typedef struct Axes {
   Value list; /* s64, for the reductions */
   int64_t axes[TENSOR_MAX_RANK];
@@ -213,6 +216,7 @@ static bool softmax(const ReferenceCall *call, const Errors *input, const Value 
     double rest, off = odds_error(sums, row_of(x, sums[REST], i), p[i], own[i], grown, &rest);
     double moved = logarithm ? moved_logarithm(p[i], rest, off) : moved_probability(p[i], rest, off);
     errors[i] = moved + UNIT * (logarithm ? 1 + fabs(y->floats[i]) : p[i]);
+    if (!logarithm && y->type != NUMBER_F64) errors[i] += FLUSHED;
     if (isnan(errors[i])) errors[i] = 0; /* the reference is not finite either */
   }
   for (unsigned k = 0; k < N_SOFTMAX_SUMS; k++)

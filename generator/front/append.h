@@ -15,6 +15,9 @@ int64_t append_slots(const GraphTensor *input);
 /* Numbers become slots: each at most once, the numbers' first choosing where they begin; -1 where there are no more, and of
  * every seventh row, which so is not stored. */
 void append_fill_slots(NumberType type, void *values, size_t n, int64_t slots);
+/* The indices, from 0 on, from which the rows of every AppendRows that the input holds begins for fit into its cache; 0: it holds none, or rows
+ * go on at a cache's beginning. */
+int64_t append_begins(const GraphTensor *input);
 /* What is wrong with places that the node reads, for people (g_free); NULL: nothing. Its extents are known. */
 char *append_fault(const GraphNode *node, NumberType type, const void *values, size_t n);
 /* The cache that output i is of, and the rows that are put into it. */

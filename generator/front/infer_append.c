@@ -74,18 +74,44 @@ void append_fill_table(NumberType type, void *values, size_t n, int64_t pages)
   }
 }
 
+/* Rows that a batch has where others are put, and rows that come, where places are begins. */
+static void find_room(const GraphNode *node, int64_t *room, int64_t *rows)
+{
+  unsigned axis = (unsigned)__builtin_ctz(node->axes);
+  int64_t pages;
+  symbolic_is_constant(append_cache(node, 0)->shape[axis], room);
+  symbolic_is_constant(append_rows(node, 0)->shape[axis], rows);
+  if (append_table(node))
+    *room = symbolic_is_constant(append_table(node)->shape[1], &pages) ? *room * pages : G_MAXINT64;
+}
+
+static bool is_circular(const GraphNode *node)
+{
+  return !strcmp(graph_attribute(node, "mode")->text, "circular");
+}
+
+int64_t append_begins(const GraphTensor *input)
+{
+  int64_t least = 0;
+  for (unsigned i = 0; i < input->n_consumers; i++) {
+    const GraphNode *node = input->consumers[i];
+    bool reads = node->op->id == ONNX_AppendRows && node->inputs[APPEND_PLACES] == input;
+    if (!reads || append_places(node) != APPEND_AT_BEGINS || is_circular(node)) continue;
+    int64_t room = 0, rows = 1;
+    find_room(node, &room, &rows);
+    int64_t begins = MAX(room - rows, 0) + (room - rows < G_MAXINT64);
+    if (!least || begins < least) least = begins;
+  }
+  return least;
+}
+
 char *append_fault(const GraphNode *node, NumberType type, const void *values, size_t n)
 {
-  const GraphTensor *places = node->inputs[APPEND_PLACES], *cache = append_cache(node, 0);
+  const GraphTensor *places = node->inputs[APPEND_PLACES];
   bool at_slots = append_places(node) == APPEND_AT_SLOTS;
-  unsigned axis = at_slots ? 0 : (unsigned)__builtin_ctz(node->axes);
   int64_t room = at_slots ? append_slots(places) : 0, rows = 1;
-  if (!at_slots && !strcmp(graph_attribute(node, "mode")->text, "circular")) return NULL;
-  if (!at_slots) symbolic_is_constant(cache->shape[axis], &room);
-  if (!at_slots) symbolic_is_constant(append_rows(node, 0)->shape[axis], &rows);
-  int64_t pages;
-  if (append_table(node))
-    room = symbolic_is_constant(append_table(node)->shape[1], &pages) ? room * pages : G_MAXINT64;
+  if (!at_slots && is_circular(node)) return NULL;
+  if (!at_slots) find_room(node, &room, &rows);
   for (size_t i = 0; i < n; i++) {
     int64_t value = type == NUMBER_S32 ? ((const int32_t *)values)[i] : ((const int64_t *)values)[i];
     bool below = !at_slots && value < 0; /* rows of a slot below 0 are not stored, and are not meant to be */

@@ -12,6 +12,19 @@ $ sed "s/SLOTS/3, 12, 0, 1/" append.json | adlgen run - --gpu a100 --on sim --ch
 output  type     error   max abs  limit  
 kn      f16   0.00e+00  0.00e+00  1e-03  ok
 
+# Random begins leave room for the rows behind them, also in pages; of a cache that is too short there are none.
+$ echo '{"inputs": {"at": {"type": "s64", "shape": [9]}, "c": {"type": "f16", "shape": [9, CAPACITY, 16]}, "r": {"type": "f16", "shape": [9, 2, 16]}}, "nodes": [{"op": "AppendRows", "domain": "adlgen", "inputs": ["at", "c", "r"], "outputs": ["y"], "attributes": {"places": "begins"}}], "outputs": ["y"], "in_place": {"y": "c"}}' > begins.json
+
+$ for capacity in 1 2 3 8; do sed "s/CAPACITY/$capacity/" begins.json | adlgen run - --gpu a100 --on sim --check > found || echo exit $?; grep '^fault\|  ok' found; done
+exit 5
+fault: operand: element 0 of `at`, where rows go, is 0; the cache has 1 rows
+y       f16   0.00e+00  0.00e+00  1e-03  ok
+y       f16   0.00e+00  0.00e+00  1e-03  ok
+y       f16   0.00e+00  0.00e+00  1e-03  ok
+
+$ sed 's/"c": {"type": "f16", "shape": \[9, CAPACITY/"t": {"type": "s32", "shape": [9, 3]}, "c": {"type": "f16", "shape": [40, 4/; s/"r"\], "outp/"r", "", "", "t"], "outp/' begins.json | adlgen run - --gpu a100 --on sim --check | grep '^fault\|  ok'
+y       f16   0.00e+00  0.00e+00  1e-03  ok
+
 $ echo '{"inputs": {"q": {"type": "bf16", "shape": [5, 2, 64]}, "k": {"type": "bf16", "shape": [6, 16, 1, 64]}, "v": {"type": "bf16", "shape": [6, 16, 1, 64]}}, "constants": {"ends": {"type": "s32", "shape": [3], "data": [ENDS]}, "n": {"type": "s32", "shape": [2], "data": [KEYS]}, "table": {"type": "s32", "shape": [2, 2], "data": [[PAGES]]}}, "nodes": [{"op": "VarlenAttention", "domain": "adlgen", "inputs": ["q", "k", "v", "ends", "", "n", "table"], "outputs": ["y"], "attributes": {"is_causal": 1}}], "outputs": ["y"]}' > varlen.json
 
 $ for ends in '0, 3, 2' '1, 3, 5' '0, 3, 6'; do sed "s/ENDS/$ends/; s/KEYS/17, 16/; s/PAGES/0, 1], [2, 3/" varlen.json | adlgen run - --gpu a100 --on sim --check > found || echo exit $?; grep -v warp found; done

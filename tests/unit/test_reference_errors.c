@@ -321,6 +321,26 @@ static void test_hidden(void **state)
   assert_true(of_logarithm[1] > 1e35);
 }
 
+/* Exponentials vanish below e^-87: weights that are less may be 0, others not; logarithms and f64 know of none. */
+static void test_flushed(void **state)
+{
+  const double scores[] = {0, -80, -87.5, -90, -200, -INFINITY};
+  g_autoptr(Value) x = make_value(NUMBER_F32, 2, (int64_t[]){1, 6}, scores);
+  g_autoptr(Value) x64 = make_value(NUMBER_F64, 2, (int64_t[]){1, 6}, scores);
+  ReferenceCall call;
+  ReferenceAttribute axis;
+  const Value *inputs[1];
+  g_autoptr(Value) wide = softmax_of(x64, "Softmax", &axis, &call, inputs);
+  g_autofree double *of_wide = errors_of(&call, &(Errors){NULL}, wide);
+  assert_true(of_wide[3] < 1e-3 * wide->floats[3]);
+  g_autoptr(Value) p = softmax_of(x, "Softmax", &axis, &call, inputs);
+  g_autofree double *errors = errors_of(&call, &(Errors){NULL}, p);
+  assert_true(errors[1] < 1e-2 * p->floats[1]);
+  for (unsigned i = 2; i < 5; i++)
+    assert_true(errors[i] >= p->floats[i] && errors[i] < 2e-38);
+  assert_true(errors[5] == 0);
+}
+
 /* A row whose variance is far below its errors: results stay what a normalised row can hold. */
 static void test_flat_row(void **state)
 {
@@ -574,25 +594,16 @@ static void test_wide_integers(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_storing),
-      cmocka_unit_test(test_operators),
-      cmocka_unit_test(test_edges),
-      cmocka_unit_test(test_one_wrong_element),
-      cmocka_unit_test(test_two_units),
-      cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_wide_steps),
-      cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_one_hot),
-      cmocka_unit_test(test_flat_row),
-      cmocka_unit_test(test_poles),
-      cmocka_unit_test(test_exact),
-      cmocka_unit_test(test_cut_off),
-      cmocka_unit_test(test_one_wrong_row),
-      cmocka_unit_test(test_wide),
-      cmocka_unit_test(test_few_undetermined),
-      cmocka_unit_test(test_wide_integers),
-      cmocka_unit_test(test_hidden),
+      cmocka_unit_test(test_storing),       cmocka_unit_test(test_operators),
+      cmocka_unit_test(test_edges),         cmocka_unit_test(test_one_wrong_element),
+      cmocka_unit_test(test_two_units),     cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_wide_steps),    cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_softmax),       cmocka_unit_test(test_one_hot),
+      cmocka_unit_test(test_flushed),       cmocka_unit_test(test_flat_row),
+      cmocka_unit_test(test_poles),         cmocka_unit_test(test_exact),
+      cmocka_unit_test(test_cut_off),       cmocka_unit_test(test_one_wrong_row),
+      cmocka_unit_test(test_wide),          cmocka_unit_test(test_few_undetermined),
+      cmocka_unit_test(test_wide_integers), cmocka_unit_test(test_hidden),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

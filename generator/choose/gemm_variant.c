@@ -313,7 +313,7 @@ static const char *weights_text(const Problem *problem, const FusedGemm *gemm)
   if (weights->has_zero == GEMM_ZERO_NUMBER)
     zero = arena_printf(problem->arena, "%s%s%d", zero, weights->number < 0 ? "m" : "",
                         ABS((int)weights->number));
-  if (weights->depth == GEMM_WHOLE_DEPTH) return arena_printf(problem->arena, "_columns%s", zero);
+  if (gemm_scales_columns(weights)) return arena_printf(problem->arena, "_columns%s", zero);
   return weights->depth ? arena_printf(problem->arena, "_blocks%d%s", (int)weights->depth, zero) : zero;
 }
 

@@ -174,7 +174,7 @@ static void describe_weights(const GemmWeights *weights, GString *text)
 {
   static const char *const zeros[] = {"", ", zero points", ", zero point "};
   g_string_append_printf(text, "  weights of %s", number_name(weights->type));
-  if (weights->depth == GEMM_WHOLE_DEPTH)
+  if (gemm_scales_columns(weights))
     g_string_append(text, " with scales of columns");
   else if (weights->depth)
     g_string_append_printf(text, " in blocks of %d", (int)weights->depth);

@@ -30,7 +30,8 @@ typedef struct GemmWeights {
   int64_t number;
 } GemmWeights;
 
-/* Elements along k of a block, where there is one for all: scales of columns that multiply sums before another product's are added. */
+/* Elements along k of a block, where there is one for all: scales of columns that multiply sums before another product's are added.
+ * More of k is several blocks, which read the same scales: their stride along k is 0. */
 #define GEMM_WHOLE_DEPTH (1 << 30)
 
 #define GEMM_MOST_PRODUCTS 4 /* as gates of a recurrent cell */
@@ -88,6 +89,12 @@ static inline const FusedGemm *gemm_of(const FusedOperator *op)
 /* Elements of a leading product's k that are multiplied at once where it does not share the other's slots, beside narrow weights:
  * as many as a kernel has, so far as they are few. 0: it has no steps of its own. */
 int64_t gemm_lead_step(const FusedGemm *gemm);
+
+/* Blocks of as many elements with scales of their own are no such columns. */
+static inline bool gemm_scales_columns(const GemmWeights *weights)
+{
+  return weights->depth == GEMM_WHOLE_DEPTH && symbolic_equals(weights->scale_k, 0);
+}
 
 /* Groups of rows, of which tiles are cut where they end. */
 static inline bool gemm_groups_rows(const FusedGemm *gemm)

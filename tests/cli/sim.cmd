@@ -289,3 +289,20 @@ valid
 $ python3 -c 'import json; s = json.load(open("group.json"))["stops"]; t, b, g, d = [v["rows"] for v in s[1]["values"]]; print([v["watch"][:8] for v in s[0]["values"] if "in_flight" in v], "in_flight" in s[1]["values"][3]); print(t[:50] == g, max(abs(sum(x * y for x, y in zip(t[16 + i], b[j])) - d[i][j]) for i in range(16) for j in range(16)) < 1e-4)'
 ['fragment'] False
 True True
+
+# Blocks take over the memory of blocks that have ended: what these left there is no value, neither in shared memory nor in registers.
+$ printf '%s\n' .version\ 8.0 .target\ sm_80 .address_size\ 64 '.visible .entry left(.param .u64 out) {' '.reg .b32 %r<6>;' '.reg .b64 %d<3>;' '.reg .pred %p;' '.shared .align 4 .b8 s[128];' 'mov.u32 %r0, %tid.x;' 'mov.u32 %r1, %ctaid.x;' 'mov.u32 %r2, s;' 'mad.lo.u32 %r2, %r0, 4, %r2;' 'ld.param.u64 %d0, [out];' 'mad.lo.u32 %r5, %r1, 64, %r0;' 'mul.wide.u32 %d1, %r5, 4;' 'add.u64 %d0, %d0, %d1;' 'setp.ge.u32 %p, %r1, 40;' '@%p bra READ;' 'st.shared.u32 [%r2], %r0;' 'mov.u32 %r4, 7;' 'READ: ld.shared.u32 %r3, [%r2];' 'st.global.u32 [%d0], %r3;' 'st.global.u32 [%d0+128], %r4;' 'ret;' '}' > left.ptx; echo '{"version": 1, "entry": "left", "grid": [60], "block": [32], "args": [{"buffer": "out"}], "buffers": {"out": {"type": "u32", "shape": [3840], "fill": "none"}}}' > left.json
+
+$ for jobs in 1 2; do adlgen sim left.ptx --launch left.json --jobs $jobs | grep -o 'ptx.*undefined\|[0-9]* times\|[0-9]* faults'; adlgen sim left.ptx --launch left.json --jobs $jobs --checkers none | grep -o '[0-9]* faults'; done
+ptx:22:1: fault: undefined
+640 times
+ptx:23:1: fault: undefined
+640 times
+2 faults
+0 faults
+ptx:22:1: fault: undefined
+640 times
+ptx:23:1: fault: undefined
+640 times
+2 faults
+0 faults

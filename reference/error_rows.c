@@ -6,8 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Of f32 arithmetic, some units: a difference, a sum and a quotient. */
-#define UNIT 0x1p-22
+/* Of the arithmetic, some units: a difference, a sum and a quotient. */
+static double some_units(NumberType type)
+{
+  return type == NUMBER_F64 ? 0x1p-51 : 0x1p-22;
+}
 
 /* Exponentials of a softmax's scores, of which the largest is 1, are right from e^-87 on and may be 0 below. */
 #define FLUSHED 0x1.8p-126
@@ -196,6 +199,7 @@ static bool softmax(const ReferenceCall *call, const Errors *input, const Value 
                     GError **error)
 {
   const Value *x = call->inputs[0];
+  double unit = some_units(x->type);
   bool logarithm = !strcmp(call->op, "LogSoftmax");
   Axes axes;
   find_axes(call, &axes);
@@ -203,7 +207,7 @@ static bool softmax(const ReferenceCall *call, const Errors *input, const Value 
   for (size_t i = 0; i < x->n; i++) {
     p[i] = logarithm ? exp(y->floats[i]) : y->floats[i];
     double given = input->each ? input->each[i] : 0;
-    own[i] = given * given + square(UNIT) * (1 + square(x->floats[i]));
+    own[i] = given * given + square(unit) * (1 + square(x->floats[i]));
   }
   Value *sums[N_SOFTMAX_SUMS] = {NULL};
   g_autofree bool *hidden = g_new0(bool, x->n + 1);
@@ -215,7 +219,7 @@ static bool softmax(const ReferenceCall *call, const Errors *input, const Value 
     if (hidden[i]) continue;
     double rest, off = odds_error(sums, row_of(x, sums[REST], i), p[i], own[i], grown, &rest);
     double moved = logarithm ? moved_logarithm(p[i], rest, off) : moved_probability(p[i], rest, off);
-    errors[i] = moved + UNIT * (logarithm ? 1 + fabs(y->floats[i]) : p[i]);
+    errors[i] = moved + unit * (logarithm ? 1 + fabs(y->floats[i]) : p[i]);
     if (!logarithm && y->type != NUMBER_F64) errors[i] += FLUSHED;
     if (isnan(errors[i])) errors[i] = 0; /* the reference is not finite either */
   }
@@ -269,6 +273,7 @@ static bool normalise(const ReferenceCall *call, const Errors *input, Value *con
                       unsigned n_outputs, Errors *results, GError **error)
 {
   const Value *x = call->inputs[0];
+  double unit = some_units(x->type);
   Axes axes;
   find_axes(call, &axes);
   g_autofree double *terms = g_new0(double, x->n + 1), *own = g_new0(double, x->n + 1),
@@ -281,7 +286,7 @@ static bool normalise(const ReferenceCall *call, const Errors *input, Value *con
     size_t r = row_of(x, mean, i);
     /* the difference is as exact as its terms */
     double given = input->each ? input->each[i] : 0;
-    own[i] = given * given + square(UNIT) * (square(x->floats[i]) + square(mean->floats[r]));
+    own[i] = given * given + square(unit) * (square(x->floats[i]) + square(mean->floats[r]));
     normal[i] = (x->floats[i] - mean->floats[r]) * inverse->floats[r];
     terms[i] = square(normal[i]) * own[i];
   }
@@ -300,16 +305,16 @@ static bool normalise(const ReferenceCall *call, const Errors *input, Value *con
     double others = ones * along->floats[r] + 2 * ones * normal[i] * tilt->floats[r] +
                     square(normal[i]) * across->floats[r] - square(ones + square(normal[i])) * own[i];
     double off = square(self) * own[i] + fmax(0, others) / n2;
-    double e = inverse->floats[r] * sqrt(off) + UNIT * fabs(normal[i]);
+    double e = inverse->floats[r] * sqrt(off) + unit * fabs(normal[i]);
     e = fmin(e, fabs(normal[i]) + most);
-    results[0].each[i] = isfinite(e) ? fabs(weight_of(call, i)) * e + UNIT * fabs(outputs[0]->floats[i]) : 0;
+    results[0].each[i] = isfinite(e) ? fabs(weight_of(call, i)) * e + unit * fabs(outputs[0]->floats[i]) : 0;
     if (!isfinite(results[0].each[i])) results[0].each[i] = 0;
   }
   double grown = error_growth(input, axes.n);
   for (size_t r = 0; r < mean->n; r++) {
     double of_mean = sqrt(grown * along->floats[r] / n2);
     double of_inverse =
-        inverse->floats[r] * (inverse->floats[r] * sqrt(grown * across->floats[r] / n2) + UNIT);
+        inverse->floats[r] * (inverse->floats[r] * sqrt(grown * across->floats[r] / n2) + unit);
     if (n_outputs > 1 && outputs[1]) results[1].each[r] = isfinite(of_mean) ? of_mean : 0;
     of_inverse = bounded_inverse(call, inverse->floats[r], of_inverse);
     if (n_outputs > 2 && outputs[2]) results[2].each[r] = isnan(of_inverse) ? 0 : of_inverse;

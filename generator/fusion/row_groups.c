@@ -115,7 +115,7 @@ static bool waits_for_none(RowGroup *at, Group *group, Group *other)
 }
 
 /* Of a kernel, which writes each out for all elements that a thread keeps; of short rows it keeps few, so that there may be more of
- * them, and of nodes. */
+ * them, and of nodes. In f64 an element takes two registers and a function more operations, so that there are half as many. */
 #define MOST_ROW_OPERATORS 8
 #define MOST_OF_SHORT_ROWS 32
 #define SHORT_ROW          512
@@ -141,12 +141,17 @@ static bool has_short_rows(const RowGroup *at)
   return columns <= SHORT_ROW;
 }
 
+static unsigned most_row_operators(const RowGroup *at, bool few)
+{
+  unsigned most = few ? MOST_OF_SHORT_ROWS : MOST_ROW_OPERATORS;
+  return at->rows->inputs[0]->type == NUMBER_F64 ? most / 2 : most;
+}
+
 static bool may_join(RowGroup *at, Group *other)
 {
   const Fuser *fuser = at->fuser;
   bool few = has_short_rows(at);
-  unsigned operators = few ? MOST_OF_SHORT_ROWS : MOST_ROW_OPERATORS;
-  if (count_row_operators(at->group) + count_row_operators(other) > operators) return false;
+  if (count_row_operators(at->group) + count_row_operators(other) > most_row_operators(at, few)) return false;
   if (other == at->group || other->absorbed || group_is_product(other) || other->mean_of) return false;
   if (g_hash_table_contains(at->refused, other)) return false;
   if (at->group->nodes->len + other->nodes->len > fuser->max_steps * (few ? MORE_STEPS : 1)) return false;

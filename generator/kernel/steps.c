@@ -138,6 +138,18 @@ static IrExpr *roundable(StepWriter *writer, IrExpr *value, NumberType type)
   return step_convert(writer, value, NUMBER_F32);
 }
 
+/* Instructions make 2^(bits - 1) or the least integer of a NaN where one of both types has 64 bits; it shall be 0 as elsewhere. */
+static IrExpr *countable(StepWriter *writer, IrExpr *value, NumberType type)
+{
+  NumberType from = value->value->type.element;
+  bool wide = number_bits(from) > number_bits(NUMBER_F32) || number_bits(type) > number_bits(NUMBER_S32);
+  if (!wide || number_class(from) != NUMBER_FLOAT || number_class(type) == NUMBER_FLOAT) return value;
+  IrExpr *operands[3] = {value, value};
+  operands[0] = emit(writer, OP_EQ, NUMBER_BOOL, "number", operands, 2);
+  operands[2] = constant(writer->builder->module, from, 0);
+  return emit(writer, OP_SELECT, from, "counted", operands, 3);
+}
+
 static IrExpr *rounded_by_bytes(StepWriter *writer, IrExpr *value, NumberType type, bool saturate);
 
 IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type)
@@ -158,7 +170,7 @@ IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type)
     return step_convert(writer, emit(writer, OP_SELECT, plain, "number", operands, 3), type);
   }
   if (writer->bytes && number_is_small_float(type)) return rounded_by_bytes(writer, value, type, false);
-  operands[0] = roundable(writer, value, type);
+  operands[0] = countable(writer, roundable(writer, value, type), type);
   return emit(writer, OP_CAST, type, "as", operands, 1);
 }
 

@@ -13,6 +13,16 @@ static bool refuse_type(const GraphNode *node, NumberType type, GError **error)
   return false;
 }
 
+/* Integers by floats would be computed in floats, and which ones the description does not say. */
+static bool refuse_power(const GraphNode *node, GError **error)
+{
+  error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-type",
+            "insert a Cast of the base to f32 or f64, or of the exponent to s32 or s64",
+            "Pow of %s by %s is not supported", number_name(node->inputs[0]->type),
+            number_name(node->inputs[1]->type));
+  return false;
+}
+
 static bool check_types(const GraphNode *node, GError **error)
 {
   unsigned main_input = node->op->id == ONNX_Where ? 1 : 0;
@@ -21,6 +31,9 @@ static bool check_types(const GraphNode *node, GError **error)
   if (!(node->op->generated >> type & 1) && !(stored && (cast || operator_keeps_order(node->op))))
     return refuse_type(node, type, error);
   if (cast && !(node->op->generated >> result & 1)) return refuse_type(node, result, error);
+  if (node->op->id == ONNX_Pow && number_class(type) != NUMBER_FLOAT &&
+      number_class(node->inputs[1]->type) == NUMBER_FLOAT)
+    return refuse_power(node, error);
   for (unsigned i = 0; i < node->n_outputs && stored; i++) {
     if (!node->outputs[i]->is_output || node->outputs[i]->type != type) continue;
     error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-type", "cast it",

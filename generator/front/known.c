@@ -213,6 +213,19 @@ static void know_whole(Inference *at)
   output->n_elements = 1;
 }
 
+/* An integer of the type. What is none wraps: kernels compute it. */
+static bool is_held(const GraphNode *node, const Symbolic *value, size_t i)
+{
+  NumberType type = node->outputs[0]->type;
+  unsigned bits = number_bits(type), sign = number_class(type) == NUMBER_SIGNED;
+  int64_t number;
+  if (symbolic_is_constant(value, &number))
+    return bits >= 64 || (number >= -(int64_t)sign * (1ll << (bits - 1)) && number < 1ll << (bits - sign));
+  for (unsigned j = 0; node->op->class_ == OPERATOR_ELEMENTWISE && j < node->n_inputs; j++)
+    if (!symbolic_is_constant(node->inputs[j]->values[place(node->inputs[j], i)], &number)) return true;
+  return node->op->class_ != OPERATOR_ELEMENTWISE;
+}
+
 static void know_integers(Inference *at, size_t n)
 {
   GraphTensor *output = at->node->outputs[0];
@@ -221,7 +234,7 @@ static void know_integers(Inference *at, size_t n)
   const Symbolic **values =
       arena_new_array(at->graph->arena, const Symbolic *, n + 1); /* an empty list is known too */
   for (size_t i = 0; i < n; i++)
-    if (!(values[i] = element(at, i))) return;
+    if (!(values[i] = element(at, i)) || !is_held(at->node, values[i], i)) return;
   output->values = values;
   output->n_elements = n;
 }

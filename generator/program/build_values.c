@@ -171,6 +171,14 @@ ProgramValue program_read_once(ProgramBuilder *at, const GraphNode *reader, Prog
   return program_add_read(at, reader, access);
 }
 
+/* What an immediate can be, which is a double. */
+static bool is_exact(const Symbolic *number)
+{
+  const int64_t most = 1ll << 53;
+  int64_t value;
+  return !symbolic_is_constant(number, &value) || (value >= -most && value <= most);
+}
+
 ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const GraphTensor *tensor)
 {
   double value;
@@ -178,7 +186,9 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
   ProgramValue *known = g_hash_table_lookup(at->values, tensor);
   if (known) return *known;
   if (graph_scalar(tensor, &value)) return program_immediate(value, tensor->type);
-  if (tensor->values && tensor->n_elements == 1) return program_add_index(at, reader, tensor->values[0]);
+  bool loaded = tensor->kind == TENSOR_CONSTANT && tensor->data;
+  if (tensor->values && tensor->n_elements == 1 && (!loaded || is_exact(tensor->values[0])))
+    return program_add_index(at, reader, tensor->values[0]);
   return program_read_once(at, reader, program_point_access(at, tensor));
 }
 

@@ -16,6 +16,7 @@
  * A sink is a score of each head that rows see beside those of keys, and that has no value: with s = ln sum e^biased, weights are e^s / (e^s + e^sink)
  * of what they were without it, so Y is multiplied by that. */
 #include "generator/front/expand_scores.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -625,14 +626,26 @@ static GraphTensor *log_sums(Attention *at, int64_t kept)
   return expand_cast(at->x, "sums", sums, NUMBER_F32);
 }
 
-/* The result beside a sink, which the sums then have too. All of it lies over rows, so that the attention's kernel may compute it. */
+/* Sums with the sink: of a small and a large number, too. */
+static GraphTensor *sums_sunk(Attention *at, GraphTensor *sink, GraphTensor *above)
+{
+  Expansion *x = at->x;
+  GraphTensor *less = expand(x, ONNX_Neg, "less", expand(x, ONNX_Abs, "apart", above, NULL), NULL);
+  return expand(x, ONNX_Add, "sums", expand(x, ONNX_Max, "most", at->sums, sink),
+                expand(x, ONNX_Softplus, "more", less, NULL));
+}
+
+/* The result beside a sink, which the sums then have too. All of it lies over rows, so that the attention's kernel may compute it. A sink of
+ * -infinity is none: where sums are so too, their difference is to be a number. */
 static GraphTensor *sunk(Attention *at, GraphTensor *y, GraphTensor *sink)
 {
   if (!sink || expand_failed(at->x)) return y;
   at->sums = log_sums(at, 1);
-  GraphTensor *above = expand(at->x, ONNX_Sub, "above", at->sums, sink),
+  GraphTensor *finite =
+      expand(at->x, ONNX_Max, "finite", at->sums, expand_number(at->x, "least", NUMBER_F32, -FLT_MAX));
+  GraphTensor *above = expand(at->x, ONNX_Sub, "above", finite, sink),
               *share = expand(at->x, ONNX_Sigmoid, "share", above, NULL);
-  at->sums = expand(at->x, ONNX_Add, "sums", expand(at->x, ONNX_Softplus, "more", above, NULL), sink);
+  if (expand_wants(at->x, SUMS)) at->sums = sums_sunk(at, sink, above);
   if (expand_failed(at->x)) return NULL;
   GraphTensor *wide = expand(at->x, ONNX_Mul, "shared", expand_cast(at->x, "wide", y, NUMBER_F32), share);
   return expand_cast(at->x, "shared", wide, y->type);

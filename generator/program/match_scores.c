@@ -68,6 +68,14 @@ static bool is_limit(const ScoreAxes *at, ProgramValue value)
          number_class(value.type) != NUMBER_FLOAT;
 }
 
+/* What is known of a bound, in 32 bits, with what templates add to it: beyond so many keys nothing changes, as of what is loaded. */
+static const Symbolic *within_numbers(const ScoreAxes *at, const Symbolic *number)
+{
+  int64_t known;
+  if (!symbolic_is_constant(number, &known)) return number;
+  return symbolic_constant(at->program->arena, CLAMP(known, G_MININT32 / 2, G_MAXINT32 / 2));
+}
+
 bool scores_are_masked(const ScoreAxes *at, ProgramValue value, ProgramValue *scores, AttentionBound *bound,
                        ProgramValue *limit)
 {
@@ -94,6 +102,7 @@ bool scores_are_masked(const ScoreAxes *at, ProgramValue value, ProgramValue *sc
   if (known && limit->immediate != floor(limit->immediate)) return false;
   bound->number = symbolic_sub(arena, symbolic_constant(arena, more), rest);
   if (turned) bound->number = symbolic_sub(arena, rest, symbolic_constant(arena, more));
+  bound->number = within_numbers(at, bound->number);
   bound->least = least != turned;
   if (known) *limit = nothing;
   *scores = where->operands[kept ? 1 : 2];

@@ -132,6 +132,21 @@ def check_sink(gpu, kind, heads, kv_heads, queries, keys, size, operator):
         compare_sums("sink", outputs["l"], sums)
 
 
+def check_numbers(gpu, rows):
+    """A sink of -infinity is none, very negative and very large ones keep the sums' digits; numbers beyond 32 bits, which are known, hide all keys or none."""
+    inputs = {"q": tensor("bf16", 1, 4, rows, 64), "k": tensor("bf16", 1, 2, 34, 64), "v": tensor("bf16", 1, 2, 34, 64)}
+    tests = []
+    for given, place, attributes in [({**tensor("f32", 4), "data": ["-inf", -1e30, 80, 3e38]}, 7, {}), *(({**tensor("s64", 1), "data": [past]}, 8, {"is_causal": 1}) for past in (2**33, 2**31 - 1, -2**31 - 1))]:
+        names = ["q", "k", "v"] + [""] * (place - 3) + ["x"]
+        node = {"op": "Attention", "domain": "adlgen", "inputs": names, "outputs": ["y", "", "", "", "l"], "attributes": attributes}
+        tests.append({"graph": {"name": "numbers", "opset": 25, "inputs": inputs, "constants": {"x": given}, "outputs": ["y", "l"], "nodes": [node]}, "gpu": gpu})
+    if rows == 5:
+        node = {**node, "inputs": ["q", "k", "v", "", "", "", "n", "x"], "attributes": {}}
+        nothing = {"n": {**tensor("s64", 1), "data": [0]}, "x": {**tensor("f32", 4), "data": ["-inf"] * 4}}
+        tests.append({"graph": {"name": "nothing", "opset": 25, "inputs": inputs, "constants": nothing, "outputs": ["y", "l"], "nodes": [node]}, "gpu": gpu})
+    runs.run_batch(str(adlgen), tests)
+
+
 for device in ("h100", "a100"):
     check_merge(device, "bf16", 2, 1, 64, (128, 65), (65, 0, 1))
     check_merge(device, "f16", 1, 63, 64, (64, 129), (129, 127))
@@ -141,3 +156,4 @@ for device in ("h100", "a100"):
     check_sink(device, "bf16", 2, 2, 33, 33, 64, "smooth")
     check_launches(device, 1, 300, 64, [0, 300])
     check_launches(device, 129, 131, 72, is_causal=1, left_window_size=31)
+    check_numbers(device, 5 if device == "h100" else 1)

@@ -75,7 +75,7 @@ static IrExpr *scales_in_front(StepScope *scope, IrExpr *scale, IrExpr *key, IrE
 
 /* Values, which 8 bits hold, times f32 scales, rounded once, as DequantizeLinear says: a scale that were rounded too would move all of a key's score one
  * way. Two numbers of bf16, which has f32's range, are a scale but for 2^-17 of it, and cost one multiplication more for two elements; other
- * types lose small scales, and multiply in f32. */
+ * types lose small scales, and multiply in f32, as infinite values of e5m2 do, of which the second part would make no numbers. */
 static IrExpr *multiply_once(StepScope *scope, IrExpr *values, IrExpr *scale)
 {
   const AttentionPlace *place = scope->data;
@@ -85,7 +85,7 @@ static IrExpr *multiply_once(StepScope *scope, IrExpr *values, IrExpr *scale)
 #define COLUMN(code, type, ...) attention_emit(scope, code, type, place->rows, 1, __VA_ARGS__)
 #define TILE(code, type, name, ...)                                                                          \
   ir_emit_value(&scope->builder, code, ir_tile(module, type, 2, extent, NULL), name, __VA_ARGS__)
-  if (held != NUMBER_BF16) {
+  if (held != NUMBER_BF16 || attention_of(scope->build->op)->stored == NUMBER_E5M2) {
     IrExpr *exact = TILE(OP_CAST, NUMBER_F32, "exact", 1, values);
     return TILE(OP_CAST, held, "scaled", 1, TILE(OP_MUL, NUMBER_F32, "product", 2, exact, scale));
   }

@@ -144,6 +144,10 @@ def cases():
     # pages whose rows of 8 bits are no whole 128 bytes
     yield varlen([0, 63, 65], 4, 2, 80, lengths=[1, 99], table=shuffled(60, 100), page=2, keys=60, stored="e5m2", front="Cast")
     yield varlen([0, 33], 2, 1, 72, dv=144, lengths=[32], table=shuffled(33, 33), page=1, keys=33, stored="s8", scales=[], is_causal=1, dtype="f16", scale=4e-4)
+    infinite = varlen([0, 4], 2, 1, 64, lengths=[8], table=[0, 1], page=4, keys=2, stored="e5m2", scales=[-4, -3, -2])
+    del infinite["inputs"]["v"]  # by scales that have two parts, which are no numbers together
+    infinite["constants"]["v"] = {"type": "e5m2", "shape": [2, 4, 1, 64], "data": [0.5, -2] * 60 + ["inf", 1, 0, "-inf"] + [1.5, -0.25, 3, 0] * 97}
+    yield infinite
     # groups of heads that do not divide a tile, in windows, with fewer keys than rows, of wider and narrower values
     for heads, own in ((6, 2), (7, 1), (20, 4), (16, 1)):
         yield varlen(mixed, heads, own, 64, rows=300, lengths=[200, 129, 0, 300, 91], keys=300, is_causal=1, left_window_size=40, sums=True)

@@ -498,6 +498,8 @@ static GraphTensor *bound(Attention *at, const char *part, bool binds, int64_t d
 {
   if (!binds || expand_failed(at->x)) return NULL;
   GraphTensor *first = expand_input(at->x, FIRST);
+  distance =
+      CLAMP(distance, G_MININT32 / 2, G_MAXINT32 / 2); /* of keys: more is without end, and is added to */
   if (first && !distance) return first;
   if (first)
     return expand(at->x, ONNX_Add, part, expand_cast(at->x, part, first, NUMBER_S64),

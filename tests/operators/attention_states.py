@@ -136,7 +136,7 @@ def check_numbers(gpu, rows):
     """A sink of -infinity is none, very negative and very large ones keep the sums' digits; numbers beyond 32 bits, which are known, hide all keys or none."""
     inputs = {"q": tensor("bf16", 1, 4, rows, 64), "k": tensor("bf16", 1, 2, 34, 64), "v": tensor("bf16", 1, 2, 34, 64)}
     tests = []
-    for given, place, attributes in [({**tensor("f32", 4), "data": ["-inf", -1e30, 80, 3e38]}, 7, {}), *(({**tensor("s64", 1), "data": [past]}, 8, {"is_causal": 1}) for past in (2**33, 2**31 - 1, -2**31 - 1))]:
+    for given, place, attributes in [({**tensor("f32", 4), "data": ["-inf", -1e30, 80, 3e38]}, 7, {}), *(({**tensor("s64", 1), "data": [past]}, 8, {"is_causal": 1}) for past in (2**33, 2**31 - 1, -2**31 - 1)), ({**tensor("s64", 1), "data": [7]}, 8, {"left_window_size": 2**40, "right_window_size": 2**63 - 1})]:
         names = ["q", "k", "v"] + [""] * (place - 3) + ["x"]
         node = {"op": "Attention", "domain": "adlgen", "inputs": names, "outputs": ["y", "", "", "", "l"], "attributes": attributes}
         tests.append({"graph": {"name": "numbers", "opset": 25, "inputs": inputs, "constants": {"x": given}, "outputs": ["y", "l"], "nodes": [node]}, "gpu": gpu})

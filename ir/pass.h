@@ -87,6 +87,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
 bool pass_check_protocol(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_lower(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_fold_constants(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_join_loads(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_induce_addresses(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_lead_loads(IrModule *module, const IrPassContext *context, GError **error);

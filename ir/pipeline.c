@@ -6,7 +6,7 @@
  *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
  *         skip_idle  widen_accesses  hoist_loads  load_ahead  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
- *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  lead_loads  pace_results
+ *   THREAD  induce_addresses  fold_constants  join_loads  remove_dead_code  shorten_live_ranges  lead_loads  pace_results
  *         spread_loads  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
@@ -89,6 +89,8 @@ static const IrPass passes[] = {
      "addresses that a loop recomputes become registers that step"},
     {"fold_constants", IR_THREAD, IR_THREAD, true, pass_fold_constants,
      "constants and copies through registers, identities, decided branches"},
+    {"join_loads", IR_THREAD, IR_THREAD, true, pass_join_loads,
+     "loads of single elements side by side become one"},
     {"remove_dead_code", IR_THREAD, IR_THREAD, true, pass_remove_dead_code, "what nothing reads"},
     {"shorten_live_ranges", IR_THREAD, IR_THREAD, true, pass_shorten_live_ranges,
      "what is computed for one store is computed right before it"},

@@ -39,7 +39,8 @@ static bool require_placed(const Problem *problem, Choice *choice, unsigned i, u
   const bool input = i < op->n_inputs;
   const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
   const Symbolic *const *strides = input ? op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
-  if (elementwise_scatters(op, i)) return true; /* element by element */
+  if (elementwise_scatters(op, i)) /* element by element, but for those that lie in runs */
+    return !elementwise_runs(op) || choose_require_align(problem, choice, tensor, VECTOR_BYTES);
   bool along = !symbolic_equals(strides[op->rank - 1], 0);
   for (unsigned j = 0; place && along && j < place->n; j++)
     if (!choose_require_multiple(problem, choice, place->indices[j].stride, vector)) return false;
@@ -162,8 +163,9 @@ static int64_t looked_at(const FusedOperator *op)
 {
   const Elementwise *points = elementwise_of(op);
   int64_t most = 1;
-  for (unsigned i = 0; elementwise_is_upright(op) && i < points->n_walks; i++) {
+  for (unsigned i = 0; (elementwise_is_upright(op) || elementwise_runs(op)) && i < points->n_walks; i++) {
     int64_t looked = looked_by(op, &points->walks[i]);
+    if (elementwise_runs(op)) looked = (looked + 1) / 2; /* neighbours share most of what they read */
     if (looked <= ELEMENTWISE_UNROLLED) most = MAX(most, looked);
   }
   return most;

@@ -23,6 +23,11 @@ bool elementwise_is_upright(const FusedOperator *op)
   return elementwise_of(op) && elementwise_of(op)->upright;
 }
 
+bool elementwise_runs(const FusedOperator *op)
+{
+  return elementwise_of(op) && elementwise_of(op)->runs;
+}
+
 /* The expression mentions the axis of the last dim. */
 static bool follows_row(const FusedOperator *op, const Symbolic *expression)
 {

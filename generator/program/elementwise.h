@@ -43,6 +43,8 @@ typedef struct Elementwise {
   int dims
       [PROGRAM_MAX_AXES]; /* by axis that an index or value mentions: the operator's dim; -1: it has one index */
   bool upright; /* neighbours in memory, and in a warp, are points of the dim before the last; rank >= 2 */
+  bool
+      runs; /* not upright, and windows of a row lie in one run of memory that accesses of several elements read */
   ElementWalk *walks; /* in the program's order */
   unsigned n_walks;
 } Elementwise;
@@ -67,6 +69,8 @@ const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input);
 /* The same of an output. */
 const ElementPlace *elementwise_target(const FusedOperator *op, unsigned output);
 bool elementwise_is_upright(const FusedOperator *op);
+/* Do its elements that each have a place of their own lie in runs, if the tensor begins at a multiple of 16 bytes? */
+bool elementwise_runs(const FusedOperator *op);
 /* Has each element of a row (the last dim) its own place, rather than the one behind its neighbour's? */
 bool elementwise_scatters(const FusedOperator *op, unsigned input);
 /* Has each element of a row its own value of the operand, rather than one with its neighbours? */

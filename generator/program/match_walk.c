@@ -118,6 +118,67 @@ static bool stands_better(const FusedOperator *op)
   return any;
 }
 
+/* ---- runs ---- */
+
+#define RUN_BYTES  8 /* of an access, at least, that are worth columns of results side by side */
+#define MOST_STEP  4 /* elements between neighbours' windows, of which an access brings none in vain */
+#define MOST_ALONG 8 /* results of a thread side by side */
+
+/* How far an index moves by a step along dimension `dim` of the operator, or along any axis but that one's (the largest power of two that divides all,
+ * at most `run`); false: nobody knows. */
+static bool moves_by(const FusedOperator *op, const Elementwise *points, const ElementIndex *index,
+                     int64_t *along, int64_t *run)
+{
+  const Program *program = op->program;
+  uint32_t axes = program_axes_in(program, index->of_axes);
+  int64_t step, stride;
+  if (index->loaded.kind != OPERAND_ABSENT || !symbolic_is_constant(index->stride, &stride)) return false;
+  for (unsigned axis = 0; axis < program->n_axes; axis++) {
+    if (!(axes >> axis & 1)) continue;
+    const Symbolic *by = program_step(program, program->arena, index->of_axes, axis);
+    if (!by || !symbolic_is_constant(by, &step)) return false;
+    if (points->dims[axis] == (int)op->rank - 1)
+      *along += step * stride;
+    else if (points->dims[axis] >= 0 || stride != 1) /* steps of a window along its row are what a run is */
+      *run = MIN(*run, step * stride & -(step * stride));
+  }
+  if (index->extent && stride == 1) /* bounds of a row, so that an access is inside of them or outside */
+    *run = symbolic_is_constant(index->extent, &step) ? MIN(*run, step & -step) : 1;
+  return true;
+}
+
+/* Windows of neighbours along the last dim follow one another so closely, and rows begin so, that accesses of RUN_BYTES and more read them. */
+static bool in_runs(const FusedOperator *op, const Elementwise *points, unsigned input)
+{
+  const ElementPlace *place = elementwise_place(op, input);
+  const unsigned bytes = number_bytes(op->inputs[input].tensor->type);
+  int64_t along = 0, run = 16, stride, extent;
+  for (unsigned d = 0; d < op->rank; d++) {
+    if (!symbolic_is_constant(op->inputs[input].strides[d], &stride)) return false;
+    if (d == op->rank - 1)
+      along += stride;
+    else if (stride)
+      run = MIN(run, stride & -stride);
+  }
+  for (unsigned j = 0; place && j < place->n; j++)
+    if (!moves_by(op, points, &place->indices[j], &along, &run)) return false;
+  if (along < 1 || along > MOST_STEP || !symbolic_is_constant(op->dims[op->rank - 1], &extent)) return false;
+  int64_t results = MIN(extent & -extent, MOST_ALONG);
+  run = MIN(run, results * along & -(results * along));
+  return results > 1 && (bytes == 2 || bytes == 4) && run * bytes >= RUN_BYTES;
+}
+
+static bool all_in_runs(const FusedOperator *op, const Elementwise *points)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    if (!elementwise_scatters(op, i)) continue;
+    if (!in_runs(op, points, i)) return false;
+    n++;
+  }
+  return n > 0;
+}
+
 static void exchange_last(Space *space)
 {
   const unsigned a = space->rank - 2, b = space->rank - 1;
@@ -152,6 +213,8 @@ static bool bind(Binding *binding)
   if (!bind_take_space(binding, &space)) return false;
   bind_point_dims(binding, &space, points);
   if (!stands_better(binding->fused)) return true;
+  points->runs = all_in_runs(binding->fused, points);
+  if (points->runs) return true;
   points->upright = true;
   exchange_last(&space);
   bind_take_points(binding, &space);

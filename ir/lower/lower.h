@@ -82,6 +82,7 @@ typedef struct Lower {
   GHashTable *variables;        /* THREAD variable -> LowerVariable* */
   GHashTable *registers;        /* Layout* -> coordinates of its registers */
   LowerPart *parts;             /* lower_part_of(): what was found, newest first */
+  struct LowerExtreme *extremes; /* of a thread's elements (reduce.c), newest first */
   unsigned clock;               /* counts changes of variables */
   unsigned exchanges;           /* reductions through shared memory so far */
 } Lower;

@@ -8,7 +8,8 @@
 #include "ir/reducer.h"
 #include <string.h>
 
-#define MOST_PARTS 8 /* tiles that are combined together */
+#define MOST_PARTS    8 /* tiles that are combined together */
+#define WORTH_LOOKING 8 /* registers among which an extremum is looked for only by threads that have one */
 
 /* One tile is combined by name, or several by a sub-kernel: `n` values of each side in, `n` out. */
 typedef struct Reduction {
@@ -220,6 +221,85 @@ static bool begins_like(const ChosenPlace *x, const ChosenPlace *other)
   return other->begin && sum && sum->operands[0] == other->base && sum->operands[1] == other->begin;
 }
 
+/* ---- whether a thread has an extremum of its row at all ---- */
+
+/* The largest, or the smallest, of a thread's registers, as a reduction came by it. */
+typedef struct LowerExtreme {
+  struct LowerExtreme *next;
+  const IrExpr *first, *last; /* registers, of so many */
+  unsigned n;
+  bool max;
+  const LowerScope *scope;
+  IrExpr *extreme;
+} LowerExtreme;
+
+static void note_extreme(Lower *lower, const Reduction *reduction, LowerExtreme *extreme, IrExpr *value)
+{
+  bool max = !reduction->combiner && !strcmp(reduction->with, "max"),
+       min = !reduction->combiner && !strcmp(reduction->with, "min");
+  if ((!max && !min) || reduction->from[0]->element != NUMBER_F32) return;
+  LowerExtreme *noted = arena_memdup(lower->arena, extreme, sizeof *extreme);
+  noted->max = max;
+  noted->scope = lower->scope;
+  noted->extreme = value;
+  noted->next = lower->extremes;
+  lower->extremes = noted;
+}
+
+/* A place is chosen where x is beyond a bound, of all x the same one: `!(x <= bound)`, of smallest ones `!(x >= bound)`. Then nobody who has no extremum
+ * beyond the bound looks for places. NULL: they are chosen otherwise. */
+static IrExpr *has_beyond(Lower *lower, const ChosenPlace *chosen, unsigned n)
+{
+  const IrOp *first = NULL, *last = NULL;
+  for (unsigned i = 0; i < n; i++) {
+    last = definition(chosen[i].condition, OP_LE);
+    if (!last) last = definition(chosen[i].condition, OP_GE);
+    if (!first) first = last;
+    if (chosen[i].first || !last || last->code != first->code ||
+        !ir_expr_equal(last->operands[1], first->operands[1]))
+      return NULL;
+  }
+  for (const LowerExtreme *noted = lower->extremes; noted; noted = noted->next) {
+    bool same = noted->scope == lower->scope && noted->n == n && noted->max == (first->code == OP_LE) &&
+                ir_expr_equal(noted->first, first->operands[0]) && ir_expr_equal(noted->last, last->operands[0]);
+    if (!same) continue;
+    IrExpr *none = lower_value(lower, first->code, ir_predicate(), "none", 2, noted->extreme, first->operands[1]);
+    return lower_value(lower, OP_NOT, ir_predicate(), "any", 1, none);
+  }
+  return NULL;
+}
+
+#define AGAIN_DEPTH 5 /* operations behind one another */
+
+/* The value computed once more, here, from what is loaded or the same for all registers: there need be no register for it elsewhere. */
+static IrExpr *again(Lower *lower, IrExpr *x, unsigned depth)
+{
+  const IrOp *def = x->kind == EXPR_VALUE && !x->value->variable ? x->value->def : NULL;
+  if (!def || !depth) return x;
+  if (def->code == OP_UNPACK && def->n_results == 2 && is_fixed(def->operands[0])) {
+    IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, def->operands[0]);
+    IrExpr *half[2];
+    for (unsigned i = 0; i < 2; i++)
+      half[i] = lower_result(lower, unpack, "x", def->results[i]->type);
+    return half[def->results[1] == x->value];
+  }
+  switch ((unsigned)def->code) {
+  case OP_CAST:
+  case OP_ADD:
+  case OP_LT:
+  case OP_LE:
+  case OP_GE:
+  case OP_AND:
+  case OP_NOT: break;
+  default: return x;
+  }
+  if (!definition(x, def->code)) return x;
+  IrExpr *operands[2] = {NULL};
+  for (unsigned i = 0; i < def->n_operands; i++)
+    operands[i] = again(lower, def->operands[i], depth - 1);
+  return lower_result(lower, lower_emit_array(lower, def->code, def->n_operands, operands), x->value->name, x->value->type);
+}
+
 static int by_step(const void *a, const void *b)
 {
   const ChosenPlace *x = a, *y = b;
@@ -244,14 +324,22 @@ static void combine_places(Lower *lower, const Reduction *reduction, Tuple *x, u
   }
   const ChosenPlace *like = &chosen[*n - 1];
   IrExpr *base = like->base, *begin = like->begin;
+  IrExpr *any = *n >= WORTH_LOOKING ? has_beyond(lower, chosen, *n) : NULL;
   qsort(chosen, *n, sizeof *chosen, by_step);
   IrExpr *step = ir_value(lower->module, lower_variable(lower, "step", type, lower_int(lower, INT32_MAX)));
+  if (any) {
+    IrOp *branch = lower_emit(lower, OP_IF, 1, any);
+    lower_scope_open(lower, branch, ir_region_add(branch), false);
+  }
   for (unsigned i = *n; i-- > 0;) {
     IrExpr *when = chosen[i].condition;
+    if (any) when = again(lower, when, AGAIN_DEPTH);
+    if (any && chosen[i].within) chosen[i].within = again(lower, chosen[i].within, AGAIN_DEPTH);
     if (!chosen[i].first) when = lower_value(lower, OP_NOT, ir_predicate(), "not", 1, when);
     if (chosen[i].within) when = lower_and(lower, chosen[i].within, when);
     lower_when(lower_emit(lower, OP_SET, 2, step, lower_int(lower, chosen[i].step)), when);
   }
+  if (any) lower_scope_close(lower);
   IrExpr *none = lower_value(lower, OP_EQ, ir_predicate(), "none", 2, step, lower_int(lower, INT32_MAX));
   IrExpr *place = lower_value(lower, OP_ADD, type, "place", 2, base, step);
   if (begin) place = lower_value(lower, OP_ADD, type, "place", 2, place, begin);
@@ -297,9 +385,11 @@ static void within_thread(Lower *lower, const Reduction *reduction)
       if (is_literal(x[0].part[i]))
         x[0].part[i] = lower_value(lower, OP_MOVE, type, "constant", 1, x[0].part[i]);
     }
+    LowerExtreme extreme = {.first = x[0].part[0], .last = x[n - 1].part[0], .n = n};
     combine_words(lower, reduction, x, &n);
     combine_places(lower, reduction, x, &n);
     Tuple all = combine_all(lower, reduction, x, n);
+    note_extreme(lower, reduction, &extreme, all.part[0]);
     keep(reduction, r, &all);
   }
 }

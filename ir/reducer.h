@@ -5,7 +5,8 @@
  *   @name_stay(tiles[, count]) -> state   the same from rows that stay, by reductions of their own; count, an f32: how
  *                                         many elements are reduced
  *   @name_behind(states) -> state         merges as `@name` does, where the last of a state's values is a place, and those of the
- *                                         second side stand behind all of the first one's
+ *                                         second side stand behind all of the first one's. Of a row that it merges into nothing a state may
+ *   @name_settled(state) -> state         be that of nothing still: what it is of a row whose places begin at 0
  *
  *   @name_raise(state, x) -> state, base  and
  *   @name_share(element, base) -> value   of a state of an extremum and a sum: what it is where the extremum is that of x too, and what an
@@ -20,6 +21,7 @@ typedef enum {
   REDUCER_LIFT,
   REDUCER_STAY,
   REDUCER_BEHIND,
+  REDUCER_SETTLED,
   REDUCER_RAISE,
   REDUCER_SHARE,
   REDUCER_PARTS

@@ -261,9 +261,11 @@ static IrExpr *has_beyond(Lower *lower, const ChosenPlace *chosen, unsigned n)
   }
   for (const LowerExtreme *noted = lower->extremes; noted; noted = noted->next) {
     bool same = noted->scope == lower->scope && noted->n == n && noted->max == (first->code == OP_LE) &&
-                ir_expr_equal(noted->first, first->operands[0]) && ir_expr_equal(noted->last, last->operands[0]);
+                ir_expr_equal(noted->first, first->operands[0]) &&
+                ir_expr_equal(noted->last, last->operands[0]);
     if (!same) continue;
-    IrExpr *none = lower_value(lower, first->code, ir_predicate(), "none", 2, noted->extreme, first->operands[1]);
+    IrExpr *none =
+        lower_value(lower, first->code, ir_predicate(), "none", 2, noted->extreme, first->operands[1]);
     return lower_value(lower, OP_NOT, ir_predicate(), "any", 1, none);
   }
   return NULL;
@@ -297,7 +299,8 @@ static IrExpr *again(Lower *lower, IrExpr *x, unsigned depth)
   IrExpr *operands[2] = {NULL};
   for (unsigned i = 0; i < def->n_operands; i++)
     operands[i] = again(lower, def->operands[i], depth - 1);
-  return lower_result(lower, lower_emit_array(lower, def->code, def->n_operands, operands), x->value->name, x->value->type);
+  return lower_result(lower, lower_emit_array(lower, def->code, def->n_operands, operands), x->value->name,
+                      x->value->type);
 }
 
 static int by_step(const void *a, const void *b)

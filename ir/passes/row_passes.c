@@ -199,6 +199,38 @@ static bool counts_columns(const IrExpr *x)
          counts_columns(def->operands[1]);
 }
 
+/* Do pieces that follow one another have places in the same order? */
+static bool is_in_order(const IrOp *reduce, bool forward)
+{
+  return forward && counts_columns(reduce->operands[reduce->n_operands - 1]);
+}
+
+/* What merged places in their order gives of the whole row. */
+static bool settle(const Passes *passes, IrOp *reduce)
+{
+  IrModule *module = passes->rows->module;
+  const IrExpr *with = ir_attribute_value(reduce, ATTR_WITH);
+  const IrFunction *settled =
+      with->kind == EXPR_SYMBOL ? ir_reducer_part(module, with->name, REDUCER_SETTLED) : NULL;
+  IrExpr *state[COMBINER_MAX], *results[COMBINER_MAX];
+  if (!settled || !ir_reducer_part(module, with->name, REDUCER_BEHIND)) return true;
+  IrOp *behind = reduce->next;
+  IrBuilder builder = ir_builder_after(reduce);
+  builder.mark = reduce->mark;
+  for (unsigned i = 0; i < reduce->n_results; i++)
+    state[i] = ir_value(module, reduce->results[i]);
+  const IrOp *wrong = ir_reducer_apply(&builder, settled, &reduce->results[0]->type, state, results);
+  if (wrong) return refuse(passes, wrong);
+  for (unsigned i = 0; i < reduce->n_results; i++) {
+    if (ir_expr_equal(results[i], state[i])) continue;
+    ir_replace_uses(passes->body, reduce->results[i], results[i]);
+    for (IrOp *op = reduce->next; op != behind; op = op->next) /* what settles it takes it as it was */
+      for (unsigned j = 0; j < op->n_operands; j++)
+        if (ir_expr_equal(op->operands[j], results[i])) op->operands[j] = state[i];
+  }
+  return true;
+}
+
 /* The state and the piece become the state. `forward`: pieces follow one another. */
 static bool merge(const Passes *passes, Piece *piece, IrBuilder *builder, const Running *running,
                   bool forward)
@@ -214,7 +246,7 @@ static bool merge(const Passes *passes, Piece *piece, IrBuilder *builder, const 
   }
   IrType shape = ir_expr_type(rows->kernel, part[0]);
   ir_op_remove(local);
-  bool behind = forward && counts_columns(running->reduce->operands[running->reduce->n_operands - 1]);
+  bool behind = is_in_order(running->reduce, forward);
   if (!combiner_apply(builder, running->reduce, &shape, behind, state, part, rows->error)) return false;
   for (unsigned i = 0; i < running->reduce->n_operands; i++)
     ir_emit(builder, OP_SET, 2, running->state[i], state[i]);
@@ -472,10 +504,12 @@ static bool write_phase(Phase *phase, IrBuilder *builder)
   if (backwards ? !write_begin(phase, builder) : !write_rest(phase, builder)) return false;
   for (unsigned i = 0; i < phase->running->len; i++) {
     const Running *running = &g_array_index(phase->running, Running, i);
+    bool in_order = is_in_order(running->reduce, !backwards);
     ir_op_move(running->reduce, passes->body, NULL);
     g_hash_table_remove(passes->wide, running->reduce); /* it takes states, perhaps of many elements each */
     for (unsigned j = 0; j < running->reduce->n_operands; j++)
       running->reduce->operands[j] = running->state[j];
+    if (in_order && !settle(passes, running->reduce)) return false;
   }
   return true;
 }

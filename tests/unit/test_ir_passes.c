@@ -270,6 +270,11 @@ static void test_shorten_live_ranges(void **state)
   check_pass("shorten_live_ranges");
 }
 
+static void test_join_loads(void **state)
+{
+  check_pass("join_loads");
+}
+
 static void test_lead_loads(void **state)
 {
   check_pass("lead_loads");
@@ -322,6 +327,7 @@ int main(void)
       cmocka_unit_test(test_fold_constants),
       cmocka_unit_test(test_remove_dead_code),
       cmocka_unit_test(test_shorten_live_ranges),
+      cmocka_unit_test(test_join_loads),
       cmocka_unit_test(test_lead_loads),
       cmocka_unit_test(test_pace_results),
       cmocka_unit_test(test_clip_copies),

@@ -256,7 +256,7 @@ static IrExpr *fill_pair(const Join *join, const IrOp *op)
   double number = !fill ? 0 : fill->kind == EXPR_FLOAT ? fill->number : (double)fill->integer;
   uint64_t bits = 0;
   number_from_double(op->results[0]->type.element, number, true, &bits);
-  return ir_int(join->module, (int64_t)(bits | bits << 16));
+  return ir_int(join->module, (int64_t)(bits | bits << number_bits(op->results[0]->type.element)));
 }
 
 static void take_together(Join *join, const Load *loads, unsigned n)

@@ -273,6 +273,21 @@ static bool choose_turned(Chooser *chooser)
   return true;
 }
 
+/* Offsets of 32 bits in what is walked through: half of the range leaves room for what windows have outside of it. */
+static bool require_short_inputs(const Problem *problem, Choice *choice)
+{
+  const FusedOperator *op = problem->op;
+  if (!elementwise_of(op) || !elementwise_of(op)->n_walks) return false;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const GraphTensor *tensor = op->inputs[i].tensor;
+    const Symbolic *total = symbolic_constant(problem->arena, 1);
+    for (unsigned d = 0; d < tensor->rank; d++)
+      total = symbolic_mul(problem->arena, total, tensor->shape[d]);
+    if (!choose_require_at_most(problem, choice, total, INT32_MAX / 2)) return false;
+  }
+  return true;
+}
+
 /* Divisions by extents take a fifth of the instructions where 32 bits hold all indices: kernels that divide have a variant
  * for that, if it depends on what is not known. Half of the range leaves room for a block's groups behind the last. */
 static bool require_short(const Problem *problem, Choice *choice)
@@ -285,6 +300,7 @@ static bool require_short(const Problem *problem, Choice *choice)
   symbolic_range(total, &problem->graph->facts, &least, &most);
   if (op->rank == 1 || most <= INT32_MAX / 2) return false;
   choice->narrow = choose_require_at_most(problem, choice, total, INT32_MAX / 2);
+  choice->narrow_inputs = choice->narrow && require_short_inputs(problem, choice);
   return choice->narrow;
 }
 

@@ -168,8 +168,16 @@ static void reach(Reach *to, const Symbolic *index, const Symbolic *times)
   to->most = add_bounded(to->most, known ? most * stride : INT64_MAX, INT64_MAX);
 }
 
-/* Do 32 bits hold whatever is computed of an operand's indices? Nothing is loaded of them, and all numbers are known. */
-static bool are_short(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides)
+static bool are_loaded(const ElementPlace *place)
+{
+  for (unsigned i = 0; place && i < place->n; i++)
+    if (place->indices[i].loaded.kind != OPERAND_ABSENT) return true;
+  return false;
+}
+
+/* Do 32 bits hold whatever is computed of an operand's indices? Nothing is loaded of them, and all numbers are known, or the variant's guard
+ * has said so of the tensor that is read. */
+static bool are_short(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides, bool reads)
 {
   const FusedOperator *op = scope->build->op;
   const Program *program = op->program;
@@ -179,6 +187,7 @@ static bool are_short(StepScope *scope, const ElementPlace *place, const Symboli
   const Symbolic *one = symbolic_constant(scope->build->expressions, 1);
   int64_t least, most;
   if (point->index != NUMBER_S32) return false;
+  if (reads && scope->build->choice->narrow_inputs) return !are_loaded(place);
   for (unsigned i = 0; i < program->n_axes; i++) {
     symbolic_range(program->axes[i].extent, known, &least, &most);
     facts[i] = (SymbolicFact){.name = program->axes[i].name, .max = MAX(most, 1) - 1, .multiple = 1};
@@ -201,7 +210,7 @@ static bool are_short(StepScope *scope, const ElementPlace *place, const Symboli
 
 /* An index, or an offset: what it grows by along each dim of the operator, along each axis that is walked, and the rest. */
 typedef struct {
-  int64_t of_dims[FUSED_MAX_RANK + 1], of_axes[PROGRAM_MAX_AXES], rest;
+  const Symbolic *of_dims[FUSED_MAX_RANK + 1], *of_axes[PROGRAM_MAX_AXES], *rest;
 } Affine;
 
 static const Symbolic *axes_at_origin(const Symbolic *leaf, void *data)
@@ -210,81 +219,149 @@ static const Symbolic *axes_at_origin(const Symbolic *leaf, void *data)
   return program_axes_in(build->op->program, leaf) ? symbolic_constant(build->expressions, 0) : NULL;
 }
 
-/* Adds so many times the expression; false: it is no such sum, or of symbols. */
-static bool add_affine(const StepScope *scope, Affine *sum, const Symbolic *expression, int64_t times)
+/* May factors be symbols? Those of windows: other kernels have few accesses. */
+static bool may_be_symbols(const StepScope *scope)
+{
+  return elementwise_of(scope->build->op) && elementwise_of(scope->build->op)->n_walks;
+}
+
+static bool is_factor(const StepScope *scope, const Symbolic *factor)
+{
+  return factor && (may_be_symbols(scope) || symbolic_is_constant(factor, NULL));
+}
+
+static Affine affine_zero(const StepScope *scope)
+{
+  Affine zero;
+  zero.rest = symbolic_constant(scope->build->expressions, 0);
+  for (unsigned d = 0; d < G_N_ELEMENTS(zero.of_dims); d++)
+    zero.of_dims[d] = zero.rest;
+  for (unsigned axis = 0; axis < G_N_ELEMENTS(zero.of_axes); axis++)
+    zero.of_axes[axis] = zero.rest;
+  return zero;
+}
+
+static void add_times(const StepScope *scope, const Symbolic **sum, const Symbolic *factor,
+                      const Symbolic *times)
+{
+  Arena *arena = scope->build->expressions;
+  *sum = symbolic_add(arena, *sum, symbolic_mul(arena, factor, times));
+}
+
+/* Adds so many times the expression; false: it is no such sum. */
+static bool add_affine(const StepScope *scope, Affine *sum, const Symbolic *expression, const Symbolic *times)
 {
   KernelBuild *build = scope->build;
   const FusedOperator *op = build->op;
   const Program *program = op->program;
   const ElementPoint *point = scope->data;
   uint32_t axes = program_axes_in(program, expression);
-  int64_t factor;
   for (unsigned axis = 0; axis < program->n_axes; axis++) {
     if (!(axes >> axis & 1)) continue;
     const Symbolic *step = program_step(program, build->expressions, expression, axis);
     int dim = elementwise_of(op)->dims[axis];
-    if (!step || !symbolic_is_constant(step, &factor)) return false;
+    if (!is_factor(scope, step)) return false;
     if (point->walked[axis])
-      sum->of_axes[axis] += factor * times;
+      add_times(scope, &sum->of_axes[axis], step, times);
     else if (dim >= 0)
-      sum->of_dims[dim] += factor * times;
+      add_times(scope, &sum->of_dims[dim], step, times);
   }
   const Symbolic *first = symbolic_substitute(build->expressions, expression, axes_at_origin, build);
-  if (!symbolic_is_constant(first, &factor)) return false;
-  sum->rest += factor * times;
+  if (!is_factor(scope, first)) return false;
+  add_times(scope, &sum->rest, first, times);
   return true;
+}
+
+static bool is_nothing(const Symbolic *factor)
+{
+  return symbolic_equals(factor, 0);
+}
+
+/* A factor in the arithmetic of indices; a dim of the kernel may have been declared wider. */
+static IrExpr *number_of(StepScope *scope, const Symbolic *factor)
+{
+  const ElementPoint *point = scope->data;
+  IrExpr *number = kernel_dim(scope->build, factor, "step", NUMBER_S64);
+  if (number->kind != EXPR_DIM || ir_dim_find(scope->build->kernel, number->name)->type == point->arithmetic)
+    return number;
+  return ir_emit_value(&scope->builder, OP_CAST, ir_scalar(point->arithmetic), "step", 1, number);
 }
 
 /* Of the first element of a group, in front of all loops: [groups, 1]; NULL: 0. */
 static IrExpr *affine_first(StepScope *scope, const Affine *sum)
 {
   const ElementPoint *point = scope->data;
-  IrModule *module = scope->build->module;
   IrExpr *first = NULL;
   for (unsigned d = 0; d < scope->build->op->rank; d++) {
-    if (!sum->of_dims[d]) continue;
+    if (is_nothing(sum->of_dims[d])) continue;
     IrExpr *at = point->arithmetic == NUMBER_S32 ? point->shorts[d] : point->coordinates[d];
-    IrExpr *term = combine(scope, SYMBOLIC_MUL, at, ir_int(module, sum->of_dims[d]));
+    IrExpr *term = combine(scope, SYMBOLIC_MUL, at, number_of(scope, sum->of_dims[d]));
     first = first ? combine(scope, SYMBOLIC_ADD, first, term) : term;
   }
   return first;
 }
 
-/* What an element, and the steps of loops, add to it: numbers once loops are written out. negative: less that; `columns_less`: less so
+/* What an element, and the steps of loops, add to it: numbers once loops are written out. negative: less that; `more` besides; `columns_less`: less so
  * many for each column. */
-static IrExpr *affine_rest(StepScope *scope, const Affine *sum, bool negative, int64_t more,
+static IrExpr *affine_rest(StepScope *scope, const Affine *sum, bool negative, const Symbolic *more,
                            int64_t columns_less)
 {
   const ElementPoint *point = scope->data;
   const FusedOperator *op = scope->build->op;
+  Arena *arena = scope->build->expressions;
   IrModule *module = scope->build->module;
-  const int64_t sign = negative ? -1 : 1, along = sum->of_dims[op->rank - 1] - columns_less;
-  IrExpr *rest = ir_int(module, sign * sum->rest + more);
+  const Symbolic *sign = symbolic_constant(arena, negative ? -1 : 1),
+                 *whole = symbolic_mul(arena, sign, sum->rest),
+                 *along =
+                     symbolic_sub(arena, sum->of_dims[op->rank - 1], symbolic_constant(arena, columns_less));
+  IrExpr *rest = number_of(scope, more ? symbolic_add(arena, whole, more) : whole);
   for (unsigned axis = 0; axis < op->program->n_axes; axis++) {
     IrExpr *step = point->arithmetic == NUMBER_S32 ? point->steps[axis] : point->walked[axis];
-    if (!sum->of_axes[axis]) continue;
-    step = ir_binary(module, OPERATOR_MUL, step, ir_int(module, sign * sum->of_axes[axis]));
+    if (is_nothing(sum->of_axes[axis])) continue;
+    step = ir_binary(module, OPERATOR_MUL, step,
+                     number_of(scope, symbolic_mul(arena, sign, sum->of_axes[axis])));
     rest = ir_binary(module, OPERATOR_ADD, step, rest);
   }
-  if (point->vector == 1 || !along) return rest;
-  return combine(scope, SYMBOLIC_ADD,
-                 combine(scope, SYMBOLIC_MUL, columns(scope), ir_int(module, sign * along)), rest);
+  if (point->vector == 1 || is_nothing(along)) return rest;
+  return combine(
+      scope, SYMBOLIC_ADD,
+      combine(scope, SYMBOLIC_MUL, columns(scope), number_of(scope, symbolic_mul(arena, sign, along))), rest);
 }
 
 /* *mask of what is inside along a dimension, by comparing what is in front of loops with what is constant in them. */
-static void affine_inside(StepScope *scope, const Affine *index, int64_t extent, IrExpr **narrow,
+static void affine_inside(StepScope *scope, const Affine *index, const Symbolic *extent, IrExpr **narrow,
                           IrExpr **wide)
 {
   const ElementPoint *point = scope->data;
   IrExpr *first = affine_first(scope, index);
   if (!first) first = splat(scope, ir_int(scope->build->module, 0));
   IrExpr *begins =
-      element_wide(scope, OP_GE, NUMBER_BOOL, "begins", first, affine_rest(scope, index, true, 0, 0));
+      element_wide(scope, OP_GE, NUMBER_BOOL, "begins", first, affine_rest(scope, index, true, NULL, 0));
   IrExpr *ends =
       element_wide(scope, OP_LT, NUMBER_BOOL, "ends", first, affine_rest(scope, index, true, extent, 0));
   IrExpr *inside = element_wide(scope, OP_AND, NUMBER_BOOL, "inside", begins, ends);
   IrExpr **mask = is_wide(point, inside) ? wide : narrow;
   *mask = *mask ? element_wide(scope, OP_AND, NUMBER_BOOL, "inside", *mask, inside) : inside;
+}
+
+/* The offset of all indices, and whether each is such a sum. */
+static bool add_offset(const StepScope *scope, const ElementPlace *place, const Symbolic *const *strides,
+                       Affine *sum)
+{
+  const Symbolic *one = symbolic_constant(scope->build->expressions, 1);
+  for (unsigned d = 0; d < scope->build->op->rank; d++) {
+    if (!is_factor(scope, strides[d])) return false;
+    sum->of_dims[d] = strides[d];
+  }
+  for (unsigned i = 0; place && i < place->n; i++) {
+    const ElementIndex *index = &place->indices[i];
+    Affine alone = affine_zero(scope);
+    if (index->loaded.kind != OPERAND_ABSENT || (index->extent && !is_factor(scope, index->extent)) ||
+        !is_factor(scope, index->stride) || !add_affine(scope, sum, index->of_axes, index->stride) ||
+        !add_affine(scope, &alone, index->of_axes, one))
+      return false;
+  }
+  return true;
 }
 
 /* placed_offset() where all indices are such sums: false if they are not. What is alike for all elements and steps is
@@ -294,36 +371,22 @@ static bool affine_offset(StepScope *scope, const ElementPlace *place, const Sym
 {
   const FusedOperator *op = scope->build->op;
   const ElementPoint *point = scope->data;
-  Affine sum = {.of_axes = {0}};
-  int64_t stride, extent;
+  Affine sum = affine_zero(scope);
   IrExpr *narrow = NULL, *wide = NULL;
-  for (unsigned d = 0; d < op->rank; d++) {
-    if (!symbolic_is_constant(strides[d], &stride)) return false;
-    sum.of_dims[d] = stride;
-  }
+  if (!add_offset(scope, place, strides, &sum)) return false;
   for (unsigned i = 0; place && i < place->n; i++) {
-    Affine alone = {.of_axes = {0}};
-    if (place->indices[i].loaded.kind != OPERAND_ABSENT ||
-        (place->indices[i].extent && !symbolic_is_constant(place->indices[i].extent, NULL)) ||
-        !symbolic_is_constant(place->indices[i].stride, &stride) ||
-        !add_affine(scope, &sum, place->indices[i].of_axes, stride) ||
-        !add_affine(scope, &alone, place->indices[i].of_axes, 1))
-      return false;
-  }
-  for (unsigned i = 0; place && i < place->n; i++) {
-    Affine alone = {.of_axes = {0}};
+    Affine alone = affine_zero(scope);
     const ElementIndex *index = &place->indices[i];
     if (!index->extent) continue;
-    add_affine(scope, &alone, index->of_axes, 1);
-    symbolic_is_constant(index->extent, &extent);
-    affine_inside(scope, &alone, extent, &narrow, &wide);
+    add_affine(scope, &alone, index->of_axes, symbolic_constant(scope->build->expressions, 1));
+    affine_inside(scope, &alone, index->extent, &narrow, &wide);
   }
   *mask = narrow ? element_wide(scope, OP_AND, NUMBER_BOOL, "inside", point->inside, narrow) : point->inside;
   if (point->more && (wide_mask || !is_wide(point, point->more)))
     *mask = element_wide(scope, OP_AND, NUMBER_BOOL, "more", *mask, point->more);
   if (wide) *mask = element_wide(scope, OP_AND, NUMBER_BOOL, "inside", wide, *mask);
   IrExpr *first = affine_first(scope, &sum),
-         *rest = affine_rest(scope, &sum, false, 0, sum.of_dims[op->rank - 1] ? 1 : 0);
+         *rest = affine_rest(scope, &sum, false, NULL, is_nothing(sum.of_dims[op->rank - 1]) ? 0 : 1);
   *offset = first                      ? combine(scope, SYMBOLIC_ADD, first, rest)
             : rest->kind == EXPR_VALUE ? rest
                                        : splat(scope, rest);
@@ -371,7 +434,7 @@ IrExpr *element_load_indexed(StepScope *scope, unsigned input)
   IrValue *tensor = scope->tensors[input];
   bool scatters = elementwise_scatters(op, input),
        along = !symbolic_equals(op->inputs[input].strides[op->rank - 1], 0);
-  point->arithmetic = are_short(scope, place, op->inputs[input].strides) ? NUMBER_S32 : NUMBER_S64;
+  point->arithmetic = are_short(scope, place, op->inputs[input].strides, true) ? NUMBER_S32 : NUMBER_S64;
   IrExpr *mask, *offset = placed_offset(scope, place, &body->inputs[input], op->inputs[input].strides,
                                         scatters, along, &mask);
   point->arithmetic = NUMBER_S64;
@@ -394,7 +457,8 @@ void element_store_indexed(StepScope *scope, unsigned output, IrExpr *value)
   bool scatters = elementwise_scatters(op, op->n_inputs + output),
        along = !symbolic_equals(op->outputs[output].strides[op->rank - 1], 0);
   IrModule *module = scope->build->module;
-  body->place.arithmetic = are_short(scope, target, op->outputs[output].strides) ? NUMBER_S32 : NUMBER_S64;
+  body->place.arithmetic =
+      are_short(scope, target, op->outputs[output].strides, false) ? NUMBER_S32 : NUMBER_S64;
   IrExpr *mask, *offset = placed_offset(scope, target, &body->outputs[output], op->outputs[output].strides,
                                         scatters, along, &mask);
   body->place.arithmetic = NUMBER_S64;

@@ -59,6 +59,7 @@ typedef struct Choice {
   bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
   uint64_t single;       /* bit per input whose elements are read one by one, whatever others are read by */
   bool narrow;           /* ELEMENTWISE: 32 bits hold all indices, as the guard has checked */
+  bool narrow_inputs;    /* and all places in what it walks through */
   const char *apart;     /* a parameter: who forces it means a variant whose template has it; NULL: none */
   unsigned stages;       /* for people */
   const char *tile_text; /* for people */

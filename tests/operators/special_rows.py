@@ -130,11 +130,47 @@ def fails_at_large(adlgen, folder, gpu, kind):
     return [f"loss of large {kind} {gpu}: {x} for {sign * math.log(columns)}" for x, sign in found if not abs(x - sign * math.log(columns)) < allowed][:3]
 
 
+def fails_at_places(adlgen, folder, gpu, kind, rows, columns, axis):
+    """Where extremes are: NaN first, zeros of either sign alike, of equal ones the first, of -inf alone the first of all."""
+    draw = random.Random(rows + columns)
+    table = [[draw.choice((0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY)) for _ in range(columns)] for _ in range(rows)]
+    for i, line in enumerate(table):
+        for j in range(columns):
+            at, of = (j, i) if axis else (i, j)  # along, across
+            if of % 5 == 0:
+                line[j] = -INFINITY
+            elif of % 5 == 1:
+                line[j] = draw.choice((0.0, -0.0))
+            elif of % 5 == 2 and at % 17 == 9:
+                line[j] = NAN
+            elif of % 5 == 3:
+                line[j] = INFINITY
+    code, bits = ("<%df", lambda x: x) if kind == "f32" else ("<%dH", lambda x: bits_of(kind, x))
+    save(f"{folder}/in.safetensors", {"X": (kind.upper(), [rows, columns], b"".join(struct.pack(code % columns, *map(bits, line)) for line in table))})
+    nodes = [{"op": op, "inputs": ["X"], "outputs": [name], "attributes": {"axis": axis, "keepdims": 0}} for op, name in (("ArgMax", "Y"), ("ArgMin", "Z"))]
+    json.dump({"name": "places", "inputs": {"X": {"type": kind, "shape": [rows, columns]}}, "outputs": ["Y", "Z"], "nodes": nodes}, open(f"{folder}/graph.json", "w"))
+    ran = subprocess.run([adlgen, "run", f"{folder}/graph.json", "--gpu", gpu, "--on", "sim", "--out", f"{folder}/out", f"--input=X={folder}/in.safetensors"],
+                         capture_output=True, text=True)
+    if ran.returncode:
+        return [f"places {kind} {gpu}: {ran.stdout[-400:]}{ran.stderr[-400:]}"]
+    lines = table if axis else list(zip(*table))
+    for name, pick in (("Y", max), ("Z", min)):
+        wanted = [next((i for i, x in enumerate(line) if x != x), None) for line in lines]
+        wanted = [line.index(pick(line)) if at is None else at for at, line in zip(wanted, lines)]
+        found = load(f"{folder}/out/outputs.safetensors", name, "q")
+        wrong = [i for i, (a, b) in enumerate(zip(found, wanted)) if a != b]
+        if wrong:
+            return [f"places {kind} {gpu} {rows} x {columns} axis {axis}: {name}[{wrong[0]}] is {found[wrong[0]]}, not {wanted[wrong[0]]}"]
+    return []
+
+
 def main():
     adlgen, failed = os.path.abspath(sys.argv[1]), []
     with tempfile.TemporaryDirectory() as folder:
         for case in (("h100", "f32", "e4m3"), ("h100", "f32", "e5m2"), ("a100", "f32", "bf16")):
             failed += fails_to_narrow(adlgen, folder, *case)
+        for case in (("h100", "bf16", 6, 1025, 1), ("a100", "f32", 6, 4097, 1), ("h100", "f32", 300, 40, 0), ("a100", "bf16", 131, 33, 0)):
+            failed += fails_at_places(adlgen, folder, *case)
         for case in (("h100", "f32"), ("a100", "bf16")):
             failed += fails_at_large(adlgen, folder, *case)
         for gpu, kind, columns, operator, more in (

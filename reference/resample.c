@@ -34,7 +34,7 @@ static bool open_resample(Resample *resample, const ReferenceCall *call, GError 
     if (axis < 0 || axis >= x->rank || !places || places->rank != 2)
       return reference_refuse(error, call, "its lists do not fit");
     resample->axes[i] = (unsigned)axis;
-    resample->shape[axis] = places->shape[0];
+    resample->shape[axis] = places->shape[1];
   }
   return true;
 }
@@ -52,8 +52,8 @@ static double sum_along(const Resample *resample, unsigned i, const int64_t *poi
   const Value *places = list_of(resample, i, false), *weights = list_of(resample, i, true);
   unsigned axis = resample->axes[i];
   double sum = 0;
-  for (int64_t j = 0; j < places->shape[1]; j++) {
-    size_t item = (size_t)(point[axis] * places->shape[1] + j);
+  for (int64_t j = 0; j < places->shape[0]; j++) {
+    size_t item = (size_t)(j * places->shape[1] + point[axis]);
     at[axis] = places->integers[item];
     sum += (weights ? weights->floats[item] : 1) * sum_along(resample, i + 1, point, at);
   }

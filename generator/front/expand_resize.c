@@ -158,14 +158,19 @@ static bool comes_back(const Resize *resize, Side *side)
   return (centres || is(resize->coordinates, "asymmetric")) && !resize->excludes;
 }
 
-/* Rows of a table that repeats, which an index of the result finds by what is left of it; places go on with x. */
+static GraphTensor *columns_of(Expansion *at, const char *part, GraphTensor *table, GraphTensor *indices)
+{
+  return expand_node(at, &(ExpandNode){ONNX_Gather, part, 2, {table, indices}, .attributes = {{"axis", 1}}});
+}
+
+/* Columns of a table that repeats, which an index of the result finds by what is left of it; places go on with x. */
 static void make_open_tables(const Resize *resize, const Side *side, GraphTensor **places,
                              GraphTensor **weights)
 {
   Expansion *at = resize->at;
   Arena *arena = expand_arena(at);
   size_t total = (size_t)side->rises * side->n;
-  g_autofree int32_t *items = g_new(int32_t, total);
+  g_autofree int32_t *items = g_new(int32_t, total), *places_of = g_new(int32_t, side->n);
   g_autofree double *row = g_new(double, side->n);
   g_autofree float *parts = g_new(float, total);
   const int64_t inside = reach(resize, side) + 2; /* periods from the beginning of x */
@@ -173,11 +178,10 @@ static void make_open_tables(const Resize *resize, const Side *side, GraphTensor
   endless.extent = INT32_MAX;
   endless.size = (int64_t)(side->scale * INT32_MAX); /* whole where it is asked for */
   for (int64_t i = 0; i < side->rises; i++) {
-    size_t first = (size_t)i * side->n;
-    fill_row(resize, &endless, inside * side->rises + i, items + first, row);
+    fill_row(resize, &endless, inside * side->rises + i, places_of, row);
     for (size_t j = 0; j < side->n; j++) {
-      items[first + j] -= (int32_t)(inside * side->runs);
-      parts[first + j] = (float)row[j];
+      items[j * (size_t)side->rises + (size_t)i] = places_of[j] - (int32_t)(inside * side->runs);
+      parts[j * (size_t)side->rises + (size_t)i] = (float)row[j];
     }
   }
   const Symbolic *one = symbolic_constant(arena, 1), *last = symbolic_sub(arena, side->open, one),
@@ -190,15 +194,15 @@ static void make_open_tables(const Resize *resize, const Side *side, GraphTensor
               *index = expand_index(at, "index", &size, 1, 0),
               *period = expand(at, ONNX_Div, "period", index, rises),
               *left = expand(at, ONNX_Sub, "left", index, expand(at, ONNX_Mul, "begin", period, rises)),
-              *table = expand_table(at, "table", NUMBER_S32, (size_t)side->rises, side->n, items),
-              *base = expand_unsqueeze(at, "base", expand(at, ONNX_Mul, "passed", period, runs), 1);
-  *places = expand(at, ONNX_Add, "places", expand(at, ONNX_Gather, "found", table, left), base);
+              *table = expand_table(at, "table", NUMBER_S32, side->n, (size_t)side->rises, items),
+              *base = expand_unsqueeze(at, "base", expand(at, ONNX_Mul, "passed", period, runs), 0);
+  *places = expand(at, ONNX_Add, "places", columns_of(at, "found", table, left), base);
   *places = expand(at, ONNX_Max, "places", *places, expand_number(at, "least", NUMBER_S32, 0));
   *places = expand(at, ONNX_Min, "places", *places,
                    expand_cast(at, "last", expand_known(at, "last", &last, 1, 0), NUMBER_S32));
   if (is(resize->mode, "nearest")) return;
-  table = expand_table(at, "shares", NUMBER_F32, (size_t)side->rises, side->n, parts);
-  *weights = expand(at, ONNX_Gather, "weights", table, left);
+  table = expand_table(at, "shares", NUMBER_F32, side->n, (size_t)side->rises, parts);
+  *weights = columns_of(at, "weights", table, left);
 }
 
 static void make_tables(const Resize *resize, const Side *side, GraphTensor **places, GraphTensor **weights)
@@ -210,18 +214,19 @@ static void make_tables(const Resize *resize, const Side *side, GraphTensor **pl
   }
   bool nearest = is(resize->mode, "nearest");
   size_t total = (size_t)side->size * side->n;
-  g_autofree int32_t *items = g_new(int32_t, total);
+  g_autofree int32_t *items = g_new(int32_t, total), *places_of = g_new(int32_t, side->n);
   g_autofree double *row = g_new(double, side->n);
   g_autofree float *parts = g_new(float, total);
   for (int64_t i = 0; i < side->size; i++) {
-    size_t first = (size_t)i * side->n;
-    fill_row(resize, side, i, items + first, row);
-    for (size_t j = 0; j < side->n && !nearest; j++)
-      parts[first + j] = (float)row[j];
+    fill_row(resize, side, i, places_of, row);
+    for (size_t j = 0; j < side->n; j++) {
+      items[j * (size_t)side->size + (size_t)i] = places_of[j];
+      if (!nearest) parts[j * (size_t)side->size + (size_t)i] = (float)row[j];
+    }
   }
-  *places = expand_table(resize->at, "places", NUMBER_S32, (size_t)side->size, side->n, items);
+  *places = expand_table(resize->at, "places", NUMBER_S32, side->n, (size_t)side->size, items);
   *weights =
-      nearest ? NULL : expand_table(resize->at, "weights", NUMBER_F32, (size_t)side->size, side->n, parts);
+      nearest ? NULL : expand_table(resize->at, "weights", NUMBER_F32, side->n, (size_t)side->size, parts);
 }
 
 /* ---- what the node says ---- */

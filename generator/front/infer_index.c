@@ -241,12 +241,12 @@ static bool check_places(Inference *at, unsigned i, const Symbolic **n)
   const GraphTensor *places = first < node->n_inputs ? node->inputs[first] : NULL;
   const GraphTensor *weights = first + 1 < node->n_inputs ? node->inputs[first + 1] : NULL;
   int64_t each;
-  bool fits = places && places->rank == 2 && symbolic_is_constant(places->shape[1], &each) && each > 0 &&
+  bool fits = places && places->rank == 2 && symbolic_is_constant(places->shape[0], &each) && each > 0 &&
               (weights ? graph_same_shape(places, weights) : each == 1);
   if (!fits)
-    return infer_refuse(at, ERROR_INPUT, &node->mark, "shape", "[size, n], n a number; without weights 1",
+    return infer_refuse(at, ERROR_INPUT, &node->mark, "shape", "[n, size], n a number; without weights 1",
                         "places and weights of axis %u of Resample do not fit", i);
-  *n = places->shape[0];
+  *n = places->shape[1];
   return true;
 }
 

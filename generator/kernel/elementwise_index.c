@@ -106,8 +106,9 @@ IrExpr *element_index_value(StepScope *scope, unsigned value)
 static IrExpr *loaded_index(StepScope *scope, const FusedOperand *operand)
 {
   IrExpr *value = scope_operand(scope, operand);
-  if (step_element(value, NUMBER_S64) == NUMBER_S64) return value;
-  return element_wide(scope, OP_CAST, NUMBER_S64, "loaded", value, NULL);
+  const NumberType arithmetic = ((const ElementPoint *)scope->data)->arithmetic;
+  if (step_element(value, NUMBER_S64) == arithmetic) return value;
+  return element_wide(scope, OP_CAST, arithmetic, "loaded", value, NULL);
 }
 
 static IrExpr *full_index(StepScope *scope, const ElementIndex *index)
@@ -168,44 +169,6 @@ static void reach(Reach *to, const Symbolic *index, const Symbolic *times)
   to->most = add_bounded(to->most, known ? most * stride : INT64_MAX, INT64_MAX);
 }
 
-static bool are_loaded(const ElementPlace *place)
-{
-  for (unsigned i = 0; place && i < place->n; i++)
-    if (place->indices[i].loaded.kind != OPERAND_ABSENT) return true;
-  return false;
-}
-
-/* Do 32 bits hold whatever is computed of an operand's indices? Nothing is loaded of them, and all numbers are known, or the variant's guard
- * has said so of the tensor that is read. */
-static bool are_short(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides, bool reads)
-{
-  const FusedOperator *op = scope->build->op;
-  const Program *program = op->program;
-  const SymbolicFacts *known = &scope->build->graph->facts;
-  SymbolicFact facts[PROGRAM_MAX_AXES + 1];
-  const ElementPoint *point = scope->data;
-  const Symbolic *one = symbolic_constant(scope->build->expressions, 1);
-  int64_t least, most;
-  if (point->index != NUMBER_S32) return false;
-  if (reads && scope->build->choice->narrow_inputs) return !are_loaded(place);
-  for (unsigned i = 0; i < program->n_axes; i++) {
-    symbolic_range(program->axes[i].extent, known, &least, &most);
-    facts[i] = (SymbolicFact){.name = program->axes[i].name, .max = MAX(most, 1) - 1, .multiple = 1};
-  }
-  const SymbolicFacts axes = {facts, program->n_axes};
-  Reach all = {op, &axes, 0, 0};
-  for (unsigned d = 0; d < op->rank; d++)
-    reach(&all, symbolic_sub(scope->build->expressions, op->dims[d], one), strides[d]);
-  for (unsigned i = 0; place && i < place->n; i++) {
-    const ElementIndex *index = &place->indices[i];
-    if (index->loaded.kind != OPERAND_ABSENT) return false;
-    if (index->extent && !symbolic_is_constant(index->extent, NULL)) return false;
-    reach(&all, index->of_axes, one); /* itself, and times its stride */
-    reach(&all, index->of_axes, index->stride);
-  }
-  return all.least > INT32_MIN && all.most < INT32_MAX;
-}
-
 /* ---- indices that are sums of axes ---- */
 
 /* An index, or an offset: what it grows by along each dim of the operator, along each axis that is walked, and the rest. */
@@ -219,7 +182,7 @@ static const Symbolic *axes_at_origin(const Symbolic *leaf, void *data)
   return program_axes_in(build->op->program, leaf) ? symbolic_constant(build->expressions, 0) : NULL;
 }
 
-/* May factors be symbols? Those of windows: other kernels have few accesses. */
+/* May factors be symbols, and what is loaded counted in 32 bits? Of what points walk through: other kernels have few accesses. */
 static bool may_be_symbols(const StepScope *scope)
 {
   return elementwise_of(scope->build->op) && elementwise_of(scope->build->op)->n_walks;
@@ -364,6 +327,41 @@ static bool add_offset(const StepScope *scope, const ElementPlace *place, const 
   return true;
 }
 
+/* Do 32 bits hold whatever is computed of an operand's indices? All numbers are known, and what is loaded of them has 32 bits and is inside of known
+ * extents where it counts; or they are sums, and the variant's guard has said so of the tensor that is read. */
+static bool are_short(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides, bool reads)
+{
+  const FusedOperator *op = scope->build->op;
+  const Program *program = op->program;
+  const SymbolicFacts *known = &scope->build->graph->facts;
+  SymbolicFact facts[PROGRAM_MAX_AXES + 1];
+  const ElementPoint *point = scope->data;
+  const Symbolic *one = symbolic_constant(scope->build->expressions, 1);
+  int64_t least, most;
+  if (point->index != NUMBER_S32) return false;
+  Affine sum = affine_zero(scope);
+  if (reads && scope->build->choice->narrow_inputs && add_offset(scope, place, strides, &sum)) return true;
+  for (unsigned i = 0; i < program->n_axes; i++) {
+    symbolic_range(program->axes[i].extent, known, &least, &most);
+    facts[i] = (SymbolicFact){.name = program->axes[i].name, .max = MAX(most, 1) - 1, .multiple = 1};
+  }
+  const SymbolicFacts axes = {facts, program->n_axes};
+  Reach all = {op, &axes, 0, 0};
+  for (unsigned d = 0; d < op->rank; d++)
+    reach(&all, symbolic_sub(scope->build->expressions, op->dims[d], one), strides[d]);
+  for (unsigned i = 0; place && i < place->n; i++) {
+    const ElementIndex *index = &place->indices[i];
+    if (index->extent && !symbolic_is_constant(index->extent, NULL)) return false;
+    if (index->loaded.kind != OPERAND_ABSENT) {
+      if (!may_be_symbols(scope) || !index->extent || index->loaded.type != NUMBER_S32) return false;
+      reach(&all, symbolic_sub(scope->build->expressions, index->extent, one), index->stride);
+    }
+    reach(&all, index->of_axes, one); /* itself, and times its stride */
+    reach(&all, index->of_axes, index->stride);
+  }
+  return all.least > INT32_MIN && all.most < INT32_MAX;
+}
+
 /* placed_offset() where all indices are such sums: false if they are not. What is alike for all elements and steps is
  * computed once, so that accesses differ by constants. */
 static bool affine_offset(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides,
@@ -434,10 +432,11 @@ IrExpr *element_load_indexed(StepScope *scope, unsigned input)
   IrValue *tensor = scope->tensors[input];
   bool scatters = elementwise_scatters(op, input),
        along = !symbolic_equals(op->inputs[input].strides[op->rank - 1], 0);
+  const NumberType outside = point->arithmetic; /* of an index that this input is part of */
   point->arithmetic = are_short(scope, place, op->inputs[input].strides, true) ? NUMBER_S32 : NUMBER_S64;
   IrExpr *mask, *offset = placed_offset(scope, place, &body->inputs[input], op->inputs[input].strides,
                                         scatters, along, &mask);
-  point->arithmetic = NUMBER_S64;
+  point->arithmetic = outside;
   int64_t extent[2] = {point->groups, scatters || along ? point->vector : 1};
   IrExpr *loaded =
       ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, tensor->type.element, 2, extent, NULL),

@@ -20,12 +20,12 @@ static ProgramAccess open_list(Resample *resample, unsigned i)
   ProgramBuilder *at = resample->at;
   const GraphTensor *places = resample->node->inputs[1 + 2 * i];
   ProgramAccess access = {.tensor = places};
-  access.at[0] = (ProgramIndex){point_along(at, resample->node->order[i], places->shape[0]), PROGRAM_NONE};
-  access.at[1] = (ProgramIndex){symbolic_constant(at->program->arena, 0), PROGRAM_NONE};
-  if (symbolic_equals(places->shape[1], 1)) return access;
-  int axis = program_add_axis(at, 'w', (int)i, places->shape[1]);
+  access.at[0] = (ProgramIndex){symbolic_constant(at->program->arena, 0), PROGRAM_NONE};
+  access.at[1] = (ProgramIndex){point_along(at, resample->node->order[i], places->shape[1]), PROGRAM_NONE};
+  if (symbolic_equals(places->shape[0], 1)) return access;
+  int axis = program_add_axis(at, 'w', (int)i, places->shape[0]);
   resample->axes |= 1u << axis;
-  access.at[1] = (ProgramIndex){at->program->axes[axis].symbol, PROGRAM_NONE};
+  access.at[0] = (ProgramIndex){at->program->axes[axis].symbol, PROGRAM_NONE};
   return access;
 }
 

@@ -185,13 +185,23 @@ static unsigned bytes_of(const IrOp *op)
   return number_bytes(op->results[0]->type.element);
 }
 
+static bool is_load(const IrOp *op)
+{
+  bool plain = op->code == OP_LOAD_GLOBAL && op->n_results > 0;
+  for (unsigned i = 0; i < op->n_results; i++)
+    plain &= op->results[i]->type.kind == TYPE_SCALAR && op->results[i]->type.count <= 1 &&
+             !op->results[i]->variable;
+  return plain;
+}
+
 static void note_load(Join *join, IrOp *op)
 {
   Load load = {.op = op};
   const IrValue *base = ir_address_base(op->operands[0], &load.offset);
-  if (!base || base->variable || load.offset % bytes_of(op)) return;
+  if (!base || base->variable || (is_single(op) && load.offset % bytes_of(op))) return;
   g_autoptr(GString) text = g_string_new(NULL);
-  g_string_append_printf(text, "%d %p", op->results[0]->type.element, (const void *)same_as(join, base));
+  g_string_append_printf(text, "%u %d %p", op->n_results, op->results[0]->type.element,
+                         (const void *)same_as(join, base));
   for (unsigned i = 0; i < op->n_attributes; i++) {
     g_string_append_printf(text, " %d", op->attributes[i].key);
     if (op->attributes[i].value && !put_operand(join, text, op->attributes[i].value)) return;
@@ -212,10 +222,21 @@ static int compare_loads(const void *a, const void *b)
   return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void replace(Join *join, IrOp *op, IrExpr *with)
+static void replace(Join *join, IrOp *op, IrExpr *const *with)
 {
-  ir_replace_uses(join->kernel->body, op->results[0], with);
+  for (unsigned i = 0; i < op->n_results; i++)
+    ir_replace_uses(join->kernel->body, op->results[i], with[i]);
   ir_op_remove(op);
+}
+
+static void leave_out(Join *join, IrOp *op, const IrOp *like)
+{
+  IrExpr *with[MOST_BYTES / 4];
+  g_assert(op->n_results <= G_N_ELEMENTS(with));
+  for (unsigned i = 0; i < op->n_results; i++)
+    with[i] = ir_value(join->module, like->results[i]);
+  replace(join, op, with);
+  join->joined++;
 }
 
 /* Of loads of one element the first one is left: how many there are then, in the order of their places. */
@@ -226,8 +247,7 @@ static unsigned leave_first(Join *join, GArray *loads)
   for (unsigned i = 0; i < loads->len; i++) {
     Load *load = &g_array_index(loads, Load, i), *last = n ? &g_array_index(loads, Load, n - 1) : NULL;
     if (last && last->offset == load->offset) {
-      replace(join, load->op, ir_value(join->module, last->op->results[0]));
-      join->joined++;
+      leave_out(join, load->op, last->op);
     } else
       g_array_index(loads, Load, n++) = *load;
   }
@@ -287,7 +307,7 @@ static void take_together(Join *join, const Load *loads, unsigned n)
       values[j] = ir_value(join->module, ir_result(unpack, loads[j].op->results[0]->name, element));
   }
   for (unsigned i = 0; i < n; i++) /* the first one too, where they stand */
-    replace(join, loads[i].op, halves ? values[i] : words[i]);
+    replace(join, loads[i].op, halves ? &values[i] : &words[i]);
   join->joined += n - 1;
 }
 
@@ -295,6 +315,7 @@ static void join_group(Join *join, GArray *loads)
 {
   if (loads->len < FEWEST) return;
   unsigned n = leave_first(join, loads);
+  if (!is_single(g_array_index(loads, Load, 0).op)) return;
   for (unsigned i = 0, side; i < n; i += side) {
     const Load *load = &g_array_index(loads, Load, i);
     side = count_side_by_side(join, load, n - i);
@@ -327,25 +348,25 @@ static void close_tables(Join *join)
   g_hash_table_destroy(join->groups);
 }
 
-static unsigned count_singles(const IrRegion *region)
+static unsigned count_loads(const IrRegion *region)
 {
   unsigned n = 0;
   for (const IrOp *op = region->first; op; op = op->next)
-    n += is_single(op);
+    n += is_load(op);
   return n;
 }
 
 static void join_region(Join *outside, const IrRegion *region)
 {
   Join join = *outside;
-  const bool any = count_singles(region) >= FEWEST;
+  const bool any = count_loads(region) >= FEWEST;
   open_tables(&join);
   for (IrOp *op = region->first, *next; op; op = next) {
     next = op->next;
     for (unsigned i = 0; i < op->n_regions; i++)
       join_region(&join, op->regions[i]);
     if (!any) continue;
-    if (is_single(op))
+    if (is_load(op))
       note_load(&join, op);
     else if (ir_op_effects(op->code) & (EFFECT_WRITE | EFFECT_SYNC | EFFECT_CONTROL))
       close_groups(&join);
@@ -363,6 +384,6 @@ bool pass_join_loads(IrModule *module, const IrPassContext *context, GError **er
   join.multiples = g_hash_table_new(NULL, NULL);
   join_region(&join, join.kernel->body);
   g_hash_table_destroy(join.multiples);
-  if (join.joined) ir_remark(context, "%u loads of single elements are part of others", join.joined);
+  if (join.joined) ir_remark(context, "%u loads are part of others", join.joined);
   return true;
 }

@@ -220,8 +220,8 @@ def inputs_of(graph, row, type_, n, largest):
         graph.constants[region] = {"type": "f32", "shape": [2 * axes], "data": [0] * axes + [1] * axes}
         return [[x, scales] if n == 2 else [x, region, scales, ""][:max(n, 3)]]
     if op == "Resample":
-        places, weights = ([[0, 1], [5, 6], [2, 9]], [graph.tensor("f32", [3, 2])]) if n > 2 else ([[0], [5], [2]], [])
-        graph.constants[f"places{n}"] = {"type": "s32", "shape": [3, len(places[0])], "data": places}
+        places, weights = ([[0, 5, 2], [1, 6, 9]], [graph.tensor("f32", [2, 3])]) if n > 2 else ([[0, 5, 2]], [])
+        graph.constants[f"places{n}"] = {"type": "s32", "shape": [len(places), 3], "data": places}
         return [[x, f"places{n}", *weights]]
     if op == "Tile":
         return [[x, graph.indices([2, 3])]]

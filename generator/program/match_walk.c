@@ -151,7 +151,7 @@ static bool moves_by(const FusedOperator *op, const Elementwise *points, const E
 static bool in_runs(const FusedOperator *op, const Elementwise *points, unsigned input)
 {
   const ElementPlace *place = elementwise_place(op, input);
-  const unsigned bytes = number_bytes(op->inputs[input].tensor->type);
+  const unsigned bytes = (unsigned)number_bytes_of(op->inputs[input].tensor->type, 1);
   int64_t along = 0, run = 16, stride, extent;
   for (unsigned d = 0; d < op->rank; d++) {
     if (!symbolic_is_constant(op->inputs[input].strides[d], &stride)) return false;

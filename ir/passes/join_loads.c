@@ -49,9 +49,7 @@ static int64_t tensor_multiple(const IrExpr *expr)
 {
   if (expr->kind != EXPR_VALUE || expr->value->type.kind != TYPE_TENSOR) return 1;
   const IrType *tensor = &expr->value->type;
-  return low_bit(tensor->align                       ? tensor->align
-                 : number_is_packed(tensor->element) ? 1
-                                                     : number_bytes(tensor->element));
+  return low_bit(tensor->align ? tensor->align : number_bytes_of(tensor->element, 1));
 }
 
 static int64_t multiple_of_op(Join *join, const IrOp *op)
@@ -182,7 +180,7 @@ static bool is_single(const IrOp *op)
 
 static unsigned bytes_of(const IrOp *op)
 {
-  return number_bytes(op->results[0]->type.element);
+  return (unsigned)number_bytes_of(op->results[0]->type.element, 1);
 }
 
 static bool is_load(const IrOp *op)

@@ -500,6 +500,7 @@ static GraphTensor *resample(Resize *resize, GraphTensor *x, const Side *sides, 
   }
   spec.attributes[0] = (ExpandAttribute){"axes", .integers = axes, .n = n};
   spec.attributes[1] = (ExpandAttribute){"fill", .number = resize->fill};
+  spec.attributes[2] = (ExpandAttribute){"inside", .integer = !is(resize->coordinates, "tf_crop_and_resize")};
   return expand_node(resize->at, &spec);
 }
 

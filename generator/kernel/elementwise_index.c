@@ -327,9 +327,21 @@ static bool add_offset(const StepScope *scope, const ElementPlace *place, const 
   return true;
 }
 
+/* Has it so few elements that 32 bits hold the place of each, wherever indices lead that are never outside? */
+static bool is_short_tensor(const StepScope *scope, const GraphTensor *tensor)
+{
+  const Symbolic *total = symbolic_constant(scope->build->expressions, 1);
+  int64_t n;
+  if (!tensor) return false;
+  for (unsigned d = 0; d < tensor->rank; d++)
+    total = symbolic_mul(scope->build->expressions, total, tensor->shape[d]);
+  return symbolic_is_constant(total, &n) && n < INT32_MAX;
+}
+
 /* Do 32 bits hold whatever is computed of an operand's indices? All numbers are known, and what is loaded of them has 32 bits and is inside of known
  * extents where it counts; or they are sums, and the variant's guard has said so of the tensor that is read. */
-static bool are_short(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides, bool reads)
+static bool are_short(StepScope *scope, const ElementPlace *place, const Symbolic *const *strides,
+                      const GraphTensor *read)
 {
   const FusedOperator *op = scope->build->op;
   const Program *program = op->program;
@@ -340,7 +352,7 @@ static bool are_short(StepScope *scope, const ElementPlace *place, const Symboli
   int64_t least, most;
   if (point->index != NUMBER_S32) return false;
   Affine sum = affine_zero(scope);
-  if (reads && scope->build->choice->narrow_inputs && add_offset(scope, place, strides, &sum)) return true;
+  if (read && scope->build->choice->narrow_inputs && add_offset(scope, place, strides, &sum)) return true;
   for (unsigned i = 0; i < program->n_axes; i++) {
     symbolic_range(program->axes[i].extent, known, &least, &most);
     facts[i] = (SymbolicFact){.name = program->axes[i].name, .max = MAX(most, 1) - 1, .multiple = 1};
@@ -353,8 +365,10 @@ static bool are_short(StepScope *scope, const ElementPlace *place, const Symboli
     const ElementIndex *index = &place->indices[i];
     if (index->extent && !symbolic_is_constant(index->extent, NULL)) return false;
     if (index->loaded.kind != OPERAND_ABSENT) {
-      if (!may_be_symbols(scope) || !index->extent || index->loaded.type != NUMBER_S32) return false;
-      reach(&all, symbolic_sub(scope->build->expressions, index->extent, one), index->stride);
+      if (!may_be_symbols(scope) || index->loaded.type != NUMBER_S32) return false;
+      if (!index->extent && !is_short_tensor(scope, read)) return false;
+      if (index->extent)
+        reach(&all, symbolic_sub(scope->build->expressions, index->extent, one), index->stride);
     }
     reach(&all, index->of_axes, one); /* itself, and times its stride */
     reach(&all, index->of_axes, index->stride);
@@ -433,7 +447,8 @@ IrExpr *element_load_indexed(StepScope *scope, unsigned input)
   bool scatters = elementwise_scatters(op, input),
        along = !symbolic_equals(op->inputs[input].strides[op->rank - 1], 0);
   const NumberType outside = point->arithmetic; /* of an index that this input is part of */
-  point->arithmetic = are_short(scope, place, op->inputs[input].strides, true) ? NUMBER_S32 : NUMBER_S64;
+  point->arithmetic =
+      are_short(scope, place, op->inputs[input].strides, op->inputs[input].tensor) ? NUMBER_S32 : NUMBER_S64;
   IrExpr *mask, *offset = placed_offset(scope, place, &body->inputs[input], op->inputs[input].strides,
                                         scatters, along, &mask);
   point->arithmetic = outside;
@@ -457,7 +472,7 @@ void element_store_indexed(StepScope *scope, unsigned output, IrExpr *value)
        along = !symbolic_equals(op->outputs[output].strides[op->rank - 1], 0);
   IrModule *module = scope->build->module;
   body->place.arithmetic =
-      are_short(scope, target, op->outputs[output].strides, false) ? NUMBER_S32 : NUMBER_S64;
+      are_short(scope, target, op->outputs[output].strides, NULL) ? NUMBER_S32 : NUMBER_S64;
   IrExpr *mask, *offset = placed_offset(scope, target, &body->outputs[output], op->outputs[output].strides,
                                         scatters, along, &mask);
   body->place.arithmetic = NUMBER_S64;

@@ -40,8 +40,9 @@ ProgramValue program_add_resample(ProgramBuilder *at, const GraphNode *node)
   Resample resample = {.at = at, .node = node};
   const GraphTensor *x = node->inputs[0];
   ProgramValue none = {.kind = VALUE_ABSENT}, weights[GRAPH_MAX_RANK];
-  ProgramAccess access = {
-      .tensor = x, .outside = OUTSIDE_FILL, .fill = graph_attribute(node, "fill")->number};
+  ProgramAccess access = {.tensor = x,
+                          .outside = graph_attribute(node, "inside")->integer ? OUTSIDE_NEVER : OUTSIDE_FILL,
+                          .fill = graph_attribute(node, "fill")->number};
   unsigned n_axes = graph_attribute(node, "axes")->n, n = 0;
   for (unsigned d = 0; d < x->rank; d++)
     access.at[d] = (ProgramIndex){point_along(at, d, node->outputs[0]->shape[d]), PROGRAM_NONE};

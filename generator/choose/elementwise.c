@@ -280,10 +280,12 @@ static bool require_short_inputs(const Problem *problem, Choice *choice)
   if (!elementwise_of(op) || !elementwise_of(op)->n_walks) return false;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const GraphTensor *tensor = op->inputs[i].tensor;
-    const Symbolic *total = symbolic_constant(problem->arena, 1);
+    const Symbolic *span = symbolic_constant(problem->arena, 0), *one = symbolic_constant(problem->arena, 1);
     for (unsigned d = 0; d < tensor->rank; d++)
-      total = symbolic_mul(problem->arena, total, tensor->shape[d]);
-    if (!choose_require_at_most(problem, choice, total, INT32_MAX / 2)) return false;
+      span = symbolic_add(problem->arena, span,
+                          symbolic_mul(problem->arena, symbolic_sub(problem->arena, tensor->shape[d], one),
+                                       tensor->strides[d]));
+    if (!choose_require_at_most(problem, choice, span, INT32_MAX / 2)) return false;
   }
   return true;
 }

@@ -330,12 +330,13 @@ static bool add_offset(const StepScope *scope, const ElementPlace *place, const 
 /* Has it so few elements that 32 bits hold the place of each, wherever indices lead that are never outside? */
 static bool is_short_tensor(const StepScope *scope, const GraphTensor *tensor)
 {
-  const Symbolic *total = symbolic_constant(scope->build->expressions, 1);
+  Arena *arena = scope->build->expressions;
+  const Symbolic *span = symbolic_constant(arena, 0);
   int64_t n;
   if (!tensor) return false;
   for (unsigned d = 0; d < tensor->rank; d++)
-    total = symbolic_mul(scope->build->expressions, total, tensor->shape[d]);
-  return symbolic_is_constant(total, &n) && n < INT32_MAX;
+    span = symbolic_add(arena, span, symbolic_mul(arena, tensor->shape[d], tensor->strides[d]));
+  return symbolic_is_constant(span, &n) && n < INT32_MAX;
 }
 
 /* Do 32 bits hold whatever is computed of an operand's indices? All numbers are known, and what is loaded of them has 32 bits and is inside of known

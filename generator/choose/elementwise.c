@@ -347,6 +347,18 @@ static bool add_known(Chooser *chooser, unsigned bytes, unsigned element)
   return true;
 }
 
+/* Runs that are read in vectors only where they begin with such: of fewer results a thread, where wider ones do not divide a row. */
+static bool add_narrow_runs(Chooser *chooser, unsigned bytes, unsigned element)
+{
+  for (bytes /= 2; bytes > element && !chooser->n; bytes /= 2) {
+    Candidate candidate;
+    if (!pick(chooser, "elementwise", bytes / element, &candidate)) return false;
+    if ((unsigned)candidate_int(&candidate, "vector") == bytes / element)
+      add_vectors(chooser, &candidate, bytes);
+  }
+  return true;
+}
+
 static bool is_complete(const Chooser *chooser)
 {
   return chooser->n && !chooser->variants[chooser->n - 1].guard;
@@ -365,6 +377,7 @@ bool choose_elementwise(Chooser *chooser)
   if (vector == 1 || !add_vectors(chooser, &widest, bytes))
     choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
                 vector);
+  if (elementwise_runs(chooser->problem->op) && !add_narrow_runs(chooser, bytes, element)) return false;
   if (!is_complete(chooser) && !add_ragged(chooser, most)) return false;
   return is_complete(chooser) || add_known(chooser, bytes, element);
 }

@@ -587,6 +587,7 @@ static bool add_across(Chooser *chooser)
   int64_t most = choose_maximum(problem, op->dims[op->rank - 2]),
           rows = choose_maximum(problem, row_of(op)->rows), blocks = ACROSS_BLOCKS * problem->gpu->sm_count;
   unsigned run = choose_power_of_two(most, 1, choose_row_run(op)), least = run / RUN_SECTORS;
+  if (row_finds_places(op)) least = MAX(least, problem->gpu->warp_size);
   unsigned wide = run * problem->gpu->model->across_wide;
   if (row_program_streams(op) && rows > (int64_t)wide / 2 * blocks) run = wide;
   while (run > least && rows <= (int64_t)run / 2 * blocks)

@@ -41,6 +41,17 @@ static inline bool row_step_is_per_row(const FusedOperator *op, const FusedStep 
   return !(op->program->varies[step->at] & row_of(op)->axes);
 }
 
+/* Is the place of an extreme one of its results? */
+static inline bool row_finds_places(const FusedOperator *op)
+{
+  const FusedRow *row = row_of(op);
+  bool places = false;
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    places |= row->reductions[i].reduction == REDUCTION_ARG_MAX ||
+              row->reductions[i].reduction == REDUCTION_ARG_MIN;
+  return places;
+}
+
 /* The same, or one of each group of columns. */
 static inline bool row_step_is_narrow(const FusedOperator *op, const FusedStep *step)
 {

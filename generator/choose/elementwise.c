@@ -347,8 +347,17 @@ static bool add_known(Chooser *chooser, unsigned bytes, unsigned element)
   return true;
 }
 
-/* Runs that are read in vectors only where they begin with such: of fewer results a thread, where wider ones do not divide a row. */
-static bool add_narrow_runs(Chooser *chooser, unsigned bytes, unsigned element)
+/* Is some input read element by element, each at its own place? */
+static bool reads_apart(const FusedOperator *op)
+{
+  bool apart = false;
+  for (unsigned i = 0; i < op->n_inputs && !apart; i++)
+    apart = elementwise_scatters(op, i);
+  return apart && !elementwise_is_upright(op);
+}
+
+/* Fewer results a thread side by side, where wider ones do not divide a row: where they begin with vectors they are stored as such, and runs are read so. */
+static bool add_narrow(Chooser *chooser, unsigned bytes, unsigned element)
 {
   for (bytes /= 2; bytes > element && !chooser->n; bytes /= 2) {
     Candidate candidate;
@@ -377,7 +386,7 @@ bool choose_elementwise(Chooser *chooser)
   if (vector == 1 || !add_vectors(chooser, &widest, bytes))
     choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
                 vector);
-  if (elementwise_runs(chooser->problem->op) && !add_narrow_runs(chooser, bytes, element)) return false;
+  if (reads_apart(chooser->problem->op) && !add_narrow(chooser, bytes, element)) return false;
   if (!is_complete(chooser) && !add_ragged(chooser, most)) return false;
   return is_complete(chooser) || add_known(chooser, bytes, element);
 }

@@ -253,6 +253,7 @@ static bool is_short_source(const FusedOperator *op, const FusedReduction *reduc
 static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
 {
   IrExpr *peak = reduce(scope, "max", NUMBER_F32, value);
+  row_load_places(scope);
   if (is_short_source(scope->build->op, reduction)) value = elements_of(scope, reduction);
   kept->below = row_tile(scope, OP_SUB, row_tile_type(scope, NUMBER_F32, false), "below", value, peak);
   StepPrecision precision = row_power_precision(scope->build->op, reduction);
@@ -264,6 +265,25 @@ static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrE
   scope->reduced[reduction->first] = peak;
   IrExpr *sum = reduce(scope, "sum", NUMBER_F32, kept->power);
   scope->reduced[reduction->first + 1] = kept->part ? row_sum_of_parts(scope, sum, peak) : sum;
+}
+
+/* Exponentials once more, from the elements as they were loaded, in the phase behind their sum. As above the assembler does not know that they
+ * are the same: a sum that is no number makes no number of them anyway. */
+static void raise_again(StepScope *scope, unsigned phase)
+{
+  RowTile *tile = scope->data;
+  const FusedOperator *op = scope->build->op;
+  IrType one = row_tile_type(scope, NUMBER_F32, true), whole = row_tile_type(scope, NUMBER_F32, false);
+  for (unsigned i = 0; i < row_of(op)->n_reductions && tile->again; i++) {
+    const FusedReduction *reduction = &row_of(op)->reductions[i];
+    Kept *kept = &tile->kept[i];
+    if (reduction->phase + 1 != phase || !kept->part || !is_short_source(op, reduction)) continue;
+    IrExpr *const *state = &scope->reduced[reduction->first];
+    IrExpr *peak = ir_emit_value(&scope->builder, OP_FMA, one, "peak", 3, state[1],
+                                 ir_float(scope->build->module, 0.0), state[0]);
+    kept->below = row_tile(scope, OP_SUB, whole, "below", elements_of(scope, reduction), peak);
+    kept->power = row_power_of_part(scope, kept->below);
+  }
 }
 
 static void write_reduction(StepScope *scope, unsigned i)
@@ -514,35 +534,37 @@ static void reduce_step(StepScope *scope, unsigned step)
   }
 }
 
-/* Values of a row that later phases read are asked for beside its elements: none of them waits for memory then. */
-static void load_early(StepScope *scope)
-{
-  const FusedOperator *op = scope->build->op;
-  const Elementwise *points = row_of(op)->points;
-  for (unsigned i = 0; i < op->n_inputs; i++) {
-    bool placed = points && points->places[i].n, varies = !symbolic_equals(op->inputs[i].strides[0], 0);
-    bool of_row = symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) && !op->inputs[i].every;
-    const FusedOperand operand = {OPERAND_INPUT, i, 0, op->inputs[i].tensor->type};
-    if (of_row && varies && !placed) scope_operand(scope, &operand);
-  }
-}
-
-static bool write_phase(StepScope *scope, unsigned phase)
+/* Steps and results of a phase; `late`: those of `behind` alone, else all others. */
+static bool write_results(StepScope *scope, unsigned phase, const bool *behind, bool late)
 {
   const FusedOperator *op = scope->build->op;
   bool many = count_results(op, phase) > FEW_RESULTS;
   for (unsigned i = 0; i < op->n_steps; i++) {
-    if (row_of(op)->step_phases[i] != phase) continue;
+    if (row_of(op)->step_phases[i] != phase || behind[i] != late) continue;
     if (!write_step(scope, i)) return false;
     if (many) store_results(scope, i, phase);
     reduce_step(scope, i);
   }
   for (unsigned i = 0; i < op->n_outputs; i++) {
-    bool stored = many && op->outputs[i].value.kind == OPERAND_STEP &&
-                  row_of(op)->step_phases[op->outputs[i].value.index] == phase;
-    if (row_of(op)->output_phases[i] == phase && !stored) store_output(scope, i);
+    const FusedOperand *value = &op->outputs[i].value;
+    bool of_step = value->kind == OPERAND_STEP,
+         stored = many && of_step && row_of(op)->step_phases[value->index] == phase;
+    if (row_of(op)->output_phases[i] == phase && !stored && (of_step && behind[value->index]) == late)
+      store_output(scope, i);
   }
-  if (!phase) load_early(scope);
+  return true;
+}
+
+static bool write_phase(StepScope *scope, unsigned phase)
+{
+  const FusedOperator *op = scope->build->op;
+  g_autofree bool *behind = g_new0(bool, op->n_steps + 1);
+  raise_again(scope, phase);
+  bool some = !((const RowTile *)scope->data)->passes && row_find_behind(op, phase, behind);
+  if (some) row_load_all(scope);
+  if (!write_results(scope, phase, behind, false) || (some && !write_results(scope, phase, behind, true)))
+    return false;
+  if (!phase) row_load_early(scope);
   for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
     if (row_of(op)->reductions[i].phase == phase && !is_early(op, &row_of(op)->reductions[i]))
       write_reduction(scope, i);

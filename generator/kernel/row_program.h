@@ -55,3 +55,12 @@ IrExpr *row_share_of_part(StepScope *scope, IrExpr *power, IrExpr *sum);
 /* A share of a sum of such, less 0 or 1, times a number of the row; NULL: the step is no such product. */
 IrExpr *row_gradient_of_part(StepScope *scope, const FusedReduction *reduction, const FusedStep *step,
                              IrExpr *power);
+
+/* row_program_order.c. Values of a row that later phases read are asked for beside its elements: none of them waits for memory then. */
+void row_load_early(StepScope *scope);
+/* The same of elements at an index, behind the first reduction. */
+void row_load_places(StepScope *scope);
+/* Of all that the steps read, one value a row. */
+void row_load_all(StepScope *scope);
+/* Steps of the last phase that a result a row alone waits for, beside results of elements; false: there are none. */
+bool row_find_behind(const FusedOperator *op, unsigned phase, bool *behind);

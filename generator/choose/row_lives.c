@@ -1,4 +1,5 @@
 #include "generator/choose/row_lives.h"
+#include "generator/kernel/row_program.h"
 #include "generator/program/row.h"
 
 #define WORD_BITS 32 /* of a register */
@@ -185,6 +186,20 @@ bool row_sums_powers(const FusedOperator *op)
   if (source->kind != OPERAND_INPUT || number_bits(op->inputs[source->index].tensor->type) >= WORD_BITS)
     return false;
   return !row_count_loaded(op) && !row_count_kept(op);
+}
+
+bool row_may_raise_again(const FusedOperator *op)
+{
+  const FusedRow *row = row_of(op);
+  bool some = false;
+  for (unsigned i = 0; i < row->n_reductions; i++) {
+    const FusedReduction *reduction = &row->reductions[i];
+    if (reduction->reduction != REDUCTION_MAX_SUM) continue;
+    if (reduction->source.kind != OPERAND_INPUT || row_power_precision(op, reduction) == STEP_FULL) return false;
+    if (number_bits(op->inputs[reduction->source.index].tensor->type) >= WORD_BITS) return false;
+    some = true;
+  }
+  return some && !row_sums_powers(op);
 }
 
 unsigned row_widest_bytes(const FusedOperator *op)

@@ -21,6 +21,9 @@ unsigned row_count_operands(const FusedOperator *op);
 bool row_keeps_loaded(const FusedOperator *op);
 /* A sum of exponentials is all that is wanted of elements of few bits: they stay as they were loaded, and no exponential stays. */
 bool row_sums_powers(const FusedOperator *op);
+/* What follows the sum wants exponentials of elements of few bits, too, by the hardware's: they may be computed again from elements as they were
+ * loaded. */
+bool row_may_raise_again(const FusedOperator *op);
 /* Bytes of an element of the widest input that is read along rows. */
 unsigned row_widest_bytes(const FusedOperator *op);
 /* Bytes of so many elements of rows that come from memory: not of what other rows read too, which L2 has. */

@@ -31,7 +31,8 @@ static unsigned registers_of(const Problem *problem, const RowFit *fit, unsigned
 {
   const FusedOperator *op = problem->op;
   const CostModel *model = problem->gpu->model;
-  bool powers = row_sums_powers(op), light = fit->again || (is_narrow(op) && row_keeps_loaded(op)) || powers;
+  bool powers = row_sums_powers(op) || (fit->again && row_may_raise_again(op)),
+       light = fit->again || (is_narrow(op) && row_keeps_loaded(op)) || powers;
   unsigned kept = light ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
   return kept + model->row_own + row_count_operands(op) * (light ? model->row_light : model->row_operand) +
          (powers ? model->row_operand : 0) + row_reach_registers(problem, reach);
@@ -93,10 +94,12 @@ static unsigned shared_registers(const Gpu *gpu, const RowFit *fit, unsigned blo
   return entry_registers(gpu, (all + each - 1) / each * each, 1);
 }
 
-/* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
-static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, RowReach reach,
-                         RowFit *fit)
+/* The fit with so many threads and blocks a row, as many of them an SM as registers allow; `raises`: its exponentials are computed twice. false:
+ * there is none. */
+static bool fit_measured(const Problem *problem, const RowReached *row, bool raises, RowFit *fit)
 {
+  const int64_t columns = row->columns, vector = row->vector;
+  const RowReach reach = row->reach;
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
   int64_t whole = (int64_t)fit->threads * fit->split_k * vector, cols = (columns + whole - 1) / whole * whole;
@@ -104,7 +107,7 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   fit->cols = (unsigned)cols;
   const FusedOperator *op = problem->op;
   if (elements > model->row_most || !takes_threads(problem, fit->threads, elements)) return false;
-  fit->again = reach != ROW_BY_ELEMENTS && elements > model->row_most / 2 && waits(op);
+  fit->again = raises || (reach != ROW_BY_ELEMENTS && elements > model->row_most / 2 && waits(op));
   unsigned registers = registers_of(problem, fit, elements, reach);
   fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
   while (fit->blocks && shared_registers(gpu, fit, fit->blocks, reach) < registers)
@@ -128,11 +131,19 @@ typedef struct Asked {
 static bool price(Candidate *candidate, double *price, void *data)
 {
   const Asked *asked = data;
-  RowFit *tile = (RowFit *)(void *)candidate;
-  int64_t columns = asked->row->columns;
-  if (!fit_measured(asked->problem, columns, asked->row->vector, asked->row->reach, tile)) return false;
-  *price = -use_of(asked->problem, tile, columns, tile->blocks) * (double)columns / tile->cols;
-  return true;
+  RowFit *tile = (RowFit *)(void *)candidate, fit = *tile;
+  const Problem *problem = asked->problem;
+  const RowReached *row = asked->row;
+  bool found = false;
+  for (unsigned raises = 0; raises <= row_may_raise_again(problem->op); raises++) {
+    if (!fit_measured(problem, row, raises, &fit)) continue;
+    double use = use_of(problem, &fit, row->columns, fit.blocks) * (double)row->columns / fit.cols;
+    if (found && use <= -*price) continue;
+    *tile = fit;
+    *price = -use;
+    found = true;
+  }
+  return found;
 }
 
 bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers, RowFit *fit)

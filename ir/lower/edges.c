@@ -39,6 +39,15 @@ IrExpr *lower_slid_corner(Lower *lower, const IrOp *op, unsigned by)
                          ir_binary(lower->module, OPERATOR_SUB, lower_int(lower, by), before));
 }
 
+bool lower_slides_one_row(const IrOp *op)
+{
+  const IrExpr *access = op->operands[0];
+  int64_t row;
+  for (unsigned d = 1; d + 1 < access->n; d++)
+    if (!ir_expr_is_int(access->items[d], &row) || row) return false;
+  return access->kind == EXPR_INDEX;
+}
+
 void lower_load_slid(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *const edges[2],
                      const LowerEdge *own)
 {

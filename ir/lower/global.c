@@ -407,10 +407,12 @@ void lower_access_edge(Lower *lower, LowerEdge *edge)
     high = lies_below(lower, access, last, c, n);
   }
   if (!low && !high) return;
-  IrExpr *whole = lower_and(lower, low, high), *some = low ? begins(lower, access, last, c + n - 1) : NULL;
+  IrExpr *whole = lower_and(lower, low, high), *some = low;
+  if (low && !edge->even) some = begins(lower, access, last, c + n - 1);
   if (high) some = lower_and(lower, some, lies_below(lower, access, last, c, 1));
   edge->whole = lower_and(lower, rows, whole);
-  edge->part = lower_and(lower, rows, lower_and(lower, some, lower_not(lower, whole)));
+  if (high || !edge->even)
+    edge->part = lower_and(lower, rows, lower_and(lower, some, lower_not(lower, whole)));
 }
 
 IrExpr *lower_edge_inside(Lower *lower, const LowerEdge *edge, unsigned element)
@@ -557,12 +559,13 @@ static bool has_edges(const IrOp *op)
   return ir_attribute_int(op, ATTR_ALIGNED, 1) > 1;
 }
 
-static LowerEdge *make_edges(Lower *lower, const LowerAccess *access, const Groups *groups)
+static LowerEdge *make_edges(Lower *lower, const LowerAccess *access, const Groups *groups, bool even)
 {
   LowerEdge *edges = arena_new_array(lower->arena, LowerEdge, groups->n);
   for (unsigned g = 0; g < groups->n; g++) {
     const Group *group = &groups->group[g];
-    edges[g] = (LowerEdge){.access = access, .at = group->at, .reg = group->reg, .count = groups->width};
+    edges[g] = (LowerEdge){
+        .access = access, .at = group->at, .reg = group->reg, .count = groups->width, .even = even};
     edges[g].address = lower_access_at(lower, access, group->at);
     lower_access_edge(lower, &edges[g]);
   }
@@ -573,7 +576,7 @@ static LowerEdge *make_edges(Lower *lower, const LowerAccess *access, const Grou
 static bool load_edges(Lower *lower, IrOp *op, LowerAccess *access, const Groups *groups, LowerTile *tile)
 {
   LowerAccess pair[2];
-  LowerEdge *edges[2], *own = groups->width > 1 ? make_edges(lower, access, groups) : NULL;
+  LowerEdge *edges[2], *own = groups->width > 1 ? make_edges(lower, access, groups, false) : NULL;
   if (own && !ir_attribute(op, ATTR_LEAD)) lower_load_edges(lower, op, tile, groups->n, own);
   if (!own || !ir_attribute(op, ATTR_LEAD)) return own != NULL;
   if (groups->width != (unsigned)ir_attribute_int(op, ATTR_ALIGNED, 1)) return false;
@@ -582,7 +585,7 @@ static bool load_edges(Lower *lower, IrOp *op, LowerAccess *access, const Groups
     LowerMap map = lower_map_of(tile->layout);
     if (!lower_access_open(lower, corner, &map, access->tile_rank, extents_of(tile->layout), &pair[i]))
       return true;
-    edges[i] = make_edges(lower, &pair[i], groups);
+    edges[i] = make_edges(lower, &pair[i], groups, lower_slides_one_row(op));
   }
   lower_load_slid(lower, op, tile, groups->n, edges, own);
   return true;
@@ -633,7 +636,7 @@ void lower_store_tile(Lower *lower, IrOp *op, const IrExpr *corner, LowerTile *t
   IrExpr *owner = lower_map_owner(lower, tile->layout);
   Groups groups = make_groups(lower, tile->layout, tile->element, width, columns);
   if (has_edges(op) && groups.width > 1) {
-    lower_store_edges(lower, op, tile, groups.n, make_edges(lower, &access, &groups), owner);
+    lower_store_edges(lower, op, tile, groups.n, make_edges(lower, &access, &groups, false), owner);
     return;
   }
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {

@@ -306,6 +306,7 @@ typedef struct LowerEdge {
   const unsigned *at; /* its first element */
   const unsigned *reg;
   unsigned count;
+  bool even; /* vectors begin where the row does, or whole ones behind it: none reaches over its beginning */
   LowerAddress address;
   IrExpr *whole, *part; /* all of it lies inside; some, but not all (NULL: never) */
   IrExpr *word[4];      /* of a load: variables that hold it */
@@ -325,6 +326,8 @@ void lower_store_edges(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n
                        IrExpr *owner);
 /* The corner of the vectors, `by` elements behind the first ones, that `op` puts its tile's together of, */
 IrExpr *lower_slid_corner(Lower *lower, const IrOp *op, unsigned by);
+/* has the tensor one row for all, whose beginning is a whole vector's? */
+bool lower_slides_one_row(const IrOp *op);
 /* and all vectors of the tile, of both; those at its ends (`own`) go element by element. */
 void lower_load_slid(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *const edges[2],
                      const LowerEdge *own);

@@ -13,8 +13,8 @@ typedef union RowFit {
     unsigned rows, cols, threads; /* of a block's tile */
     unsigned blocks;              /* that share an SM */
     unsigned split_k;             /* that share a row */
-    unsigned again;               /* 1: distances from the mean are computed in each phase, not kept */
-    unsigned chunk, slots;        /* of rows held in passes, in shared memory; 0: elsewhere */
+    unsigned again; /* 1: distances from the mean, or exponentials, are computed in each phase, not kept */
+    unsigned chunk, slots; /* of rows held in passes, in shared memory; 0: elsewhere */
   };
 } RowFit;
 

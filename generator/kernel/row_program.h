@@ -19,10 +19,10 @@ typedef struct {
   Kept *kept;                     /* by reduction */
   IrExpr *column;                 /* s32 tile [1, cols]: row_column() */
   const char *form;               /* how rows stay: the IR's `hold` */
-  bool again;                     /* distances from the mean are computed in each phase, not kept */
-  bool passes;                    /* they are read again in each phase, a chunk at a time */
-  IrExpr **sums;                  /* by output: of the block's rows so far; NULL: none */
-  GHashTable *spread;             /* IrValue of groups of columns -> IrExpr of elements */
+  bool again;         /* distances from the mean, or exponentials, are computed in each phase, not kept */
+  bool passes;        /* they are read again in each phase, a chunk at a time */
+  IrExpr **sums;      /* by output: of the block's rows so far; NULL: none */
+  GHashTable *spread; /* IrValue of groups of columns -> IrExpr of elements */
 } RowTile;
 
 /* row_program_index.c. A tile of elements, or of one value a row. */

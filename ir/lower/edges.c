@@ -14,7 +14,9 @@ void lower_load_edges(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n,
                         edges[i].whole, fill, cache);
   }
   for (unsigned i = 0; i < n && !lower->failed; i++)
-    if (edges[i].part) lower_load_edge_part(lower, tile, &edges[i], fill, cache);
+    if (edges[i].part) lower_ask_edge_part(lower, tile, &edges[i], fill, cache);
+  for (unsigned i = 0; i < n && !lower->failed; i++)
+    if (edges[i].part) lower_take_edge_part(lower, tile, &edges[i]);
 }
 
 void lower_store_edges(Lower *lower, const IrOp *op, LowerTile *tile, unsigned n, LowerEdge *edges,

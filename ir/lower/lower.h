@@ -310,14 +310,17 @@ typedef struct LowerEdge {
   LowerAddress address;
   IrExpr *whole, *part; /* all of it lies inside; some, but not all (NULL: never) */
   IrExpr *word[4];      /* of a load: variables that hold it */
+  LowerTile *own;       /* with what lies inside where not all does */
 } LowerEdge;
 /* The whole vectors of an edge, */
 void lower_load_edge(Lower *lower, const LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
                      const IrExpr *cache);
-/* and the others: a branch that few threads take, in which they wait, and which what comes before does not move across. So these come
- * behind all whole ones. */
-void lower_load_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
-                          const IrExpr *cache);
+/* and the others, element by element: all threads have the loads, of which few load anything. In a branch they would be asked for once what lies whole
+ * has come, since the assembler computes with that in front of it, and a row's ends would take two latencies. */
+void lower_ask_edge_part(Lower *lower, const LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
+                         const IrExpr *cache);
+/* and put together behind these. */
+void lower_take_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge);
 void lower_store_edge_part(Lower *lower, LowerTile *tile, const LowerEdge *edge, const IrExpr *cache);
 
 /* All vectors of a tile, at edges or not (edges.c). `owner`: of threads that hold the same elements, one stores; NULL: none do. */

@@ -532,16 +532,22 @@ void lower_load_edge_elements(Lower *lower, LowerTile *tile, const LowerEdge *ed
                       lower_edge_inside(lower, edge, i), fill, cache);
 }
 
-void lower_load_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
-                          const IrExpr *cache)
+void lower_ask_edge_part(Lower *lower, const LowerTile *tile, LowerEdge *edge, const IrExpr *fill,
+                         const IrExpr *cache)
+{
+  edge->own = lower_tile_new(lower, tile->element, tile->layout);
+  for (unsigned i = 0; i < edge->count && !lower->failed; i++)
+    lower_load_vector(lower, OP_LOAD_GLOBAL, edge_element(tile, edge, i), edge->own, edge->reg + i, 1,
+                      lower_and(lower, edge->part, lower_edge_inside(lower, edge, i)), fill, cache);
+}
+
+void lower_take_edge_part(Lower *lower, LowerTile *tile, LowerEdge *edge)
 {
   Words words = words_of(tile->element, edge->count);
   IrOp *branch = lower_emit(lower, OP_IF, 1, edge->part);
   lower_scope_open(lower, branch, ir_region_add(branch), false);
-  LowerTile *part = lower_tile_new(lower, tile->element, tile->layout);
-  lower_load_edge_elements(lower, part, edge, fill, cache);
   for (unsigned i = 0; i < words.n && !lower->failed; i++)
-    lower_set(lower, edge->word[i], join_word(lower, &words, part, edge->reg + (size_t)i * words.per));
+    lower_set(lower, edge->word[i], join_word(lower, &words, edge->own, edge->reg + (size_t)i * words.per));
   lower_scope_close(lower);
   for (unsigned i = 0; i < words.n; i++) {
     IrExpr *word = lower_value(lower, OP_MOVE, ir_scalar(words.type), "x", 1, edge->word[i]);

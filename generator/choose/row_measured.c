@@ -155,6 +155,20 @@ bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers,
   return trial_winner(problem, &trial, &fit->of);
 }
 
+unsigned row_short_blocks(const Problem *problem, const RowFit *fit, RowReach reach)
+{
+  const Gpu *gpu = problem->gpu;
+  const CostModel *model = gpu->model;
+  unsigned tile = fit->rows * fit->cols, bytes = tile * row_widest_bytes(problem->op),
+           registers = registers_of(problem, fit, tile / fit->threads, reach), blocks = fit->blocks;
+  unsigned most = MIN(model->row_together, resident_blocks(gpu, fit->threads));
+  if (!waits(problem->op)) return blocks;
+  while (blocks < most && blocks * bytes < flight_of(model, fit) &&
+         registers <= entry_registers(gpu, fit->threads, blocks + 1))
+    blocks++;
+  return blocks;
+}
+
 /* ---- sums of exponentials, of which nothing stays: rows in chunks ---- */
 
 /* So many rows, a block each, in turns of as many as the SMs have at once, in the last of which an SM has fewer blocks: these wait for what each of them

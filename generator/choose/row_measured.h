@@ -13,6 +13,9 @@ typedef struct {
 
 /* The best of those that the template says are tried, of equal ones the first; `peers`: blocks that may share a row. */
 bool row_fit_best(const Problem *problem, const RowReached *row, unsigned peers, RowFit *fit);
+/* Blocks that an SM shall have of short rows, several of which share a block: norms of 16 bits take more registers than they need, if none are
+ * asked for, and fewer blocks wait for their scale and bias then. */
+unsigned row_short_blocks(const Problem *problem, const RowFit *fit, RowReach reach);
 /* Chunks of a sum of exponentials, each of which changes a thread's state once: those that use SMs best of so many rows; 0: only the launch
  * knows how many. */
 bool row_fit_chunks(const Problem *problem, const RowReached *row, int64_t rows, RowFit *fit);

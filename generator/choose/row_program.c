@@ -413,7 +413,8 @@ static void add_registers(Chooser *chooser, int64_t most, RowReach reach)
   if (reach == ROW_BY_VECTORS) fit.slots = ring_slots(problem, &fit);
   RowForm form = fit.slots ? ROW_SHARED : ROW_REGISTERS;
   RowFit more = fit;
-  more.blocks = wanted_blocks(problem, &fit);
+  bool brief = fit.rows > 1 && row_is_measured(problem);
+  more.blocks = brief ? row_short_blocks(problem, &fit, reach) : wanted_blocks(problem, &fit);
   if (more.blocks > fit.blocks && finish(chooser, choice, form, &more)) return;
   finish_fewer(chooser, choice, form, &fit);
 }

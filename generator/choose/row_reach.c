@@ -117,7 +117,9 @@ unsigned row_reach_registers(const Problem *problem, RowReach reach)
 {
   const CostModel *model = problem->gpu->model;
   if (reach == ROW_BY_ELEMENTS) return model->row_apart;
-  return reach == ROW_BY_ENDS ? (1 + row_count_operands(problem->op)) * model->row_ends : 0;
+  if (reach != ROW_BY_ENDS) return 0;
+  unsigned distances = row_has_moments(problem->op) ? model->row_light : 0; /* are computed of them again */
+  return (1 + row_count_operands(problem->op)) * model->row_ends + distances;
 }
 
 int64_t row_reach_columns(RowReach reach, int64_t columns, unsigned vector)

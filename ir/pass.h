@@ -70,6 +70,7 @@ bool pass_skip_maxima(IrModule *module, const IrPassContext *context, GError **e
 bool pass_skip_rescales(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_write_pipelines(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_sums(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_overlap_widening(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_tiles(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);

@@ -2,7 +2,7 @@
  *
  *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
- *         pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_maxima  skip_rescales
+ *         overlap_widening  pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_maxima  skip_rescales
  *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
  *         skip_idle  widen_accesses  hoist_loads  load_ahead  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
@@ -38,6 +38,8 @@ static const IrPass passes[] = {
      "a loop's first product runs an iteration ahead of its second"},
     {"overlap_sums", IR_STAGED, IR_STAGED, true, pass_overlap_sums,
      "a step's sum is added while the next one is multiplied"},
+    {"overlap_widening", IR_STAGED, IR_STAGED, true, pass_overlap_widening,
+     "weights of a step are widened while the step before is multiplied"},
     {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,
      "operands of warp MMAs are loaded a step ahead, across the barrier too"},
     {"write_pipelines", IR_STAGED, IR_STAGED, false, pass_write_pipelines,

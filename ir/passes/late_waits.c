@@ -63,11 +63,19 @@ static bool needs_product(IrOp *op, const IrOp *product)
   return (writes && touches(op, product->operands[1])) || computes(op, product->operands[1]);
 }
 
+/* A product of the same sum: such run one behind the other anyway. */
+static bool adds_on(const IrOp *op, const IrOp *product)
+{
+  const IrExpr *sum = product->operands[0];
+  return ir_is_grouped_product(op) && sum->kind == EXPR_VALUE && op->operands[0]->kind == EXPR_VALUE &&
+         op->operands[0]->value == sum->value;
+}
+
 /* The same of any of the group, or using the cursor whose step is put off. */
 static bool needs(IrOp *op, const Flight *flight)
 {
   for (const IrOp *product = flight->first; product; product = product->next) {
-    if (needs_product(op, product)) return true;
+    if (!adds_on(op, product) && needs_product(op, product)) return true;
     if (product == flight->product) break;
   }
   return flight->advance && op != flight->advance && touches(op, flight->advance->operands[0]);
@@ -104,7 +112,8 @@ static void retire(Late *late, unsigned count, IrOp *before)
   memmove(late->flight, late->flight + count, late->n * sizeof *late->flight);
 }
 
-/* The oldest group that reads the channel and whose release nobody has found yet. */
+/* The oldest group that reads the channel and whose release nobody has found yet. Where the next one adds on, and so nothing
+ * else waits for it, it is done there. */
 static void attach_release(Late *late, IrOp *arrive)
 {
   const char *channel = channel_of(arrive->operands[0]);
@@ -115,6 +124,7 @@ static void attach_release(Late *late, IrOp *arrive)
     if (flight->release || !flight->channel || !g_str_equal(flight->channel, channel)) continue;
     flight->release = arrive;
     flight->advance = advance;
+    if (i + 1 < late->n && adds_on(flight[1].product, flight->product)) retire(late, i + 1, advance->next);
     return;
   }
 }

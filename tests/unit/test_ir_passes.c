@@ -145,6 +145,11 @@ static void test_overlap_products(void **state)
   check_pass("overlap_products");
 }
 
+static void test_overlap_widening(void **state)
+{
+  check_pass("overlap_widening");
+}
+
 static void test_split_loops(void **state)
 {
   check_pass("split_loops");
@@ -309,6 +314,7 @@ int main(void)
       cmocka_unit_test(test_divide_reductions),
       cmocka_unit_test(test_reduce_clusters),
       cmocka_unit_test(test_overlap_products),
+      cmocka_unit_test(test_overlap_widening),
       cmocka_unit_test(test_write_pipelines),
       cmocka_unit_test(test_split_loops),
       cmocka_unit_test(test_fuse_exponents),

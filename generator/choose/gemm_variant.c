@@ -299,8 +299,14 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
 static void set_rounding(const Problem *problem, Choice *choice, const GemmCandidate *tile, bool fast)
 {
   const FusedOperator *op = gemm_candidate_operator(problem, tile);
-  if (!gemm_of(op)->narrow) return;
+  const FusedGemm *gemm = gemm_of(op);
+  const GemmWeights *weights = &gemm->weights;
+  if (!gemm->narrow) return;
   choice_set_int(choice, "rounded", gemm_rounds_weights(problem, tile));
+  bool quarters = (weights->type == NUMBER_S4 || weights->type == NUMBER_U4) && gemm->b_type == NUMBER_BF16 &&
+                  !gemm->a_m_major && weights->has_zero != GEMM_ZERO_TENSOR && !gemm->lead;
+  choice_set_int(choice, "quarters", quarters);
+  choice_set_float(choice, "less", 0.25 * (double)weights->number);
   choice_set_int(choice, "scales", fast ? gemm_scales_beside(problem, tile) : 0);
 }
 

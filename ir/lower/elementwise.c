@@ -528,30 +528,47 @@ static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile
   return pairs;
 }
 
-/* Elements at a bit of both halves of a word. f16's fraction has room for two of them, of which the upper ones need no shift. */
-static IrExpr *widen_apart(Lower *lower, IrExpr *word, unsigned bit, NumberType from, NumberType to)
+/* Elements at a bit of both halves of a word. f16's fraction has room for two of them, and a fourth is had of both, so that the upper ones need no
+ * shift. */
+static IrExpr *widen_apart(Lower *lower, IrExpr *word, unsigned bit, bool twice)
 {
-  bool higher = bit & 4 && to == NUMBER_F16 && from != NUMBER_E2M1;
+  bool higher = bit & 4 && twice;
   IrExpr *shift = lower_int(lower, (int64_t)(higher ? bit - 4 : bit));
   IrExpr *pair = lower_value(lower, OP_WIDEN_APART, ir_scalar(NUMBER_B32), "pair", 2, word, shift);
   if (higher) ir_attribute_set(pair->value->def, ATTR_HIGHER, NULL);
   return pair;
 }
 
+/* The selector that brings a byte to both halves of a word. */
+static IrExpr *picked_twice(Lower *lower, IrExpr *picked)
+{
+  int64_t byte;
+  if (ir_expr_is_int(picked, &byte))
+    return lower_int(lower, LOWER_FIRST_TWICE + (byte - LOWER_FIRST_BYTE) * LOWER_NEXT_TWICE);
+  IrExpr *spread = lower_mul(lower, NUMBER_S32, picked, lower_int(lower, LOWER_NEXT_TWICE));
+  return lower_add(lower, NUMBER_S32, spread,
+                   lower_int(lower, LOWER_FIRST_TWICE - LOWER_FIRST_BYTE * LOWER_NEXT_TWICE));
+}
+
 static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, IrExpr *picked,
-                        const unsigned *bits, NumberType from)
+                        const unsigned *bits, NumberType from, bool quarter)
 {
   const IrType word = ir_scalar(NUMBER_B32);
+  bool twice = from != NUMBER_E2M1 && (tile->element == NUMBER_F16 || quarter);
   lower_make_pairs(lower, tile);
   tile->packed = true;
+  if (picked && !bits && twice) picked = picked_twice(lower, picked);
   for (unsigned i = 0; i < tile->n / 2; i++) {
     if (bits)
-      tile->pair[i] = widen_apart(lower, loaded[i], bits[i], from, tile->element);
+      tile->pair[i] = widen_apart(lower, loaded[i], bits[i], twice);
     else if (picked)
       tile->pair[i] = lower_value(lower, OP_WIDEN_NIBBLES, word, "pair", 2, loaded[i], picked);
     else
       tile->pair[i] = lower_value(lower, OP_WIDEN_PAIR, word, "pair", 1, loaded[i]);
-    lower_set_widening(lower, tile->pair[i]->value->def, from, tile->element);
+    IrOp *widen = tile->pair[i]->value->def;
+    lower_set_widening(lower, widen, from, tile->element);
+    if (picked && !bits && twice) ir_attribute_set(widen, ATTR_HIGHER, NULL);
+    if (quarter) ir_attribute_set(widen, ATTR_QUARTER, ir_int(lower->module, 1));
   }
 }
 
@@ -617,14 +634,18 @@ void lower_cast(Lower *lower, IrOp *op)
     return;
   }
   LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  bool quarter = ir_attribute_int(op, ATTR_QUARTER, 0) == 1;
+  bool quarters = tile->element == NUMBER_BF16 && (from == NUMBER_S4 || from == NUMBER_U4);
   bool widened = !bits && widen_quads(lower, op, tile);
   IrExpr **loaded = bits || widened ? NULL : loaded_pairs(lower, op, tile);
   if (loaded) {
     const unsigned *at;
     IrExpr *picked = picked_byte(lower, op, from, &at);
-    widen_pairs(lower, tile, loaded, picked, at, from);
+    widen_pairs(lower, tile, loaded, picked, at, from, quarter && quarters);
+    quarter &= !quarters;
   }
-  if (widened || loaded) {
+  if (quarter) lower_fail(lower, ERROR_UNSUPPORTED, "quarter", NULL, "fourths are had of a product's operand of 4-bit integers only");
+  if (widened || loaded || lower->failed) {
     lower_tile_bind(lower, result, tile);
     return;
   }

@@ -36,8 +36,8 @@ typedef struct LowerCursor {
   unsigned slots;
 } LowerCursor;
 
-/* Selectors of widen_nibbles: a byte of its word, and none. */
-enum { LOWER_FIRST_BYTE = 0x4440, LOWER_NEXT_BYTE = 1 };
+/* Selectors of widen_nibbles: a byte of its word, and none; the byte in both halves. */
+enum { LOWER_FIRST_BYTE = 0x4440, LOWER_NEXT_BYTE = 1, LOWER_FIRST_TWICE = 0x4040, LOWER_NEXT_TWICE = 0x101 };
 
 /* Registers of a tile. `pair[i]`, where known, is one 32-bit register that holds registers 2i and 2i+1; of
  * packed 8-bit elements it holds four. */

@@ -306,7 +306,7 @@ static void set_rounding(const Problem *problem, Choice *choice, const GemmCandi
   bool quarters = (weights->type == NUMBER_S4 || weights->type == NUMBER_U4) && gemm->b_type == NUMBER_BF16 &&
                   !gemm->a_m_major && weights->has_zero != GEMM_ZERO_TENSOR && !gemm->lead;
   choice_set_int(choice, "quarters", quarters);
-  choice_set_float(choice, "less", 0.25 * (double)weights->number);
+  choice_set_float(choice, "less", (double)weights->number / 4);
   choice_set_int(choice, "scales", fast ? gemm_scales_beside(problem, tile) : 0);
 }
 

@@ -644,7 +644,9 @@ void lower_cast(Lower *lower, IrOp *op)
     widen_pairs(lower, tile, loaded, picked, at, from, quarter && quarters);
     quarter &= !quarters;
   }
-  if (quarter) lower_fail(lower, ERROR_UNSUPPORTED, "quarter", NULL, "fourths are had of a product's operand of 4-bit integers only");
+  if (quarter)
+    lower_fail(lower, ERROR_UNSUPPORTED, "quarter", NULL,
+               "fourths are had of a product's operand of 4-bit integers only");
   if (widened || loaded || lower->failed) {
     lower_tile_bind(lower, result, tile);
     return;

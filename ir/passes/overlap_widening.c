@@ -92,7 +92,8 @@ static bool registers_fit(const Widening *widening)
   const IrType *sum = &widening->product->operands[0]->value->type;
   const IrType *operand = &widening->product->operands[1]->value->type;
   if (!sum->layout || !operand->layout) return false;
-  unsigned words = layout_registers(operand->layout) * number_bits(operand->element) / 32;
+  unsigned words =
+      (unsigned)(number_bytes_of(operand->element, layout_registers(operand->layout)) / sizeof(uint32_t));
   unsigned sums = layout_registers(sum->layout) * (widening->part ? 3 : 1);
   return sums + 2 * words + widening->context->gpu->model->overlap_scales <=
          role_registers(widening->kernel, widening->context->gpu, widening->role);

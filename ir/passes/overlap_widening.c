@@ -122,6 +122,7 @@ static void set_stages(const Widening *widening)
     if (op == product) ahead = false;
   }
   ir_attribute_set(widening->loop, ATTR_PIPELINED, ir_int(module, RUN));
+  ir_attribute_set(widening->loop, ATTR_AHEAD, ir_name(module, "loads"));
 }
 
 static void visit_region(const Widening *kernel, IrRegion *region)

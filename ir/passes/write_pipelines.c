@@ -335,7 +335,7 @@ static void write_stage(const Pipeline *pipeline, IrBuilder *builder, const IrOp
   emit(pipeline, builder, op, maps[iteration % 2]);
 }
 
-/* Does an operation read nothing that the operations from `first` on give? */
+/* Does an operation read nothing that those in front of it, from `first` on, give? */
 static bool stands_alone(IrOp *op, const IrOp *first)
 {
   for (const IrOp *other = first; other && other != op; other = other->next)
@@ -344,10 +344,10 @@ static bool stands_alone(IrOp *op, const IrOp *first)
   return true;
 }
 
-/* What iterations read of memory is asked for in front of all of them (`ahead loads`): one wait for several. */
-static void loads_first(IrOp *first)
+/* What iterations read of memory is asked for in front of all of them (`ahead loads`), up to `end`: one wait for several. */
+static void loads_first(IrOp *first, const IrOp *end)
 {
-  for (IrOp *op = first, *next; op; op = next) {
+  for (IrOp *op = first, *next; op && op != end; op = next) {
     next = op->next;
     if (op->code == OP_LOAD && op != first && stands_alone(op, first)) ir_op_move(op, first->parent, first);
   }
@@ -359,7 +359,7 @@ static void write_run(const Pipeline *pipeline, IrBuilder *builder, IrExpr *low,
 {
   IrModule *module = pipeline->module;
   IrExpr *stride = pipeline_step(pipeline->loop);
-  IrOp *start = ir_emit(builder, OP_FENCE, 1, ir_name(module, "schedule")); /* a place */
+  IrOp *before = builder->before ? builder->before->previous : builder->region->last;
   for (int64_t i = 0; i < steps; i++) {
     IrExpr *ahead = ir_binary(module, OPERATOR_MUL, stride, ir_int(module, i));
     IrExpr *index = i ? ir_binary(module, OPERATOR_ADD, low, ahead) : low;
@@ -370,8 +370,8 @@ static void write_run(const Pipeline *pipeline, IrBuilder *builder, IrExpr *low,
       write_stage(pipeline, builder, op, i, maps);
     }
   }
-  if (start->next && ir_attribute_is(pipeline->loop, ATTR_AHEAD, "loads")) loads_first(start->next);
-  ir_op_remove(start);
+  IrOp *first = before ? before->next : builder->region->first;
+  if (ir_attribute_is(pipeline->loop, ATTR_AHEAD, "loads")) loads_first(first, builder->before);
 }
 
 static void write_end(const Pipeline *pipeline, IrBuilder *builder, int64_t steps, GHashTable *maps[2])

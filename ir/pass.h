@@ -65,6 +65,7 @@ bool pass_fuse_exponents(IrModule *module, const IrPassContext *context, GError 
 bool pass_defer_sums(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_products(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_split_loops(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_skip_steps(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_skip_idle(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_skip_maxima(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_skip_rescales(IrModule *module, const IrPassContext *context, GError **error);

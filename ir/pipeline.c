@@ -1,7 +1,7 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
+ *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  skip_steps  overlap_sums
  *         overlap_widening  pipeline_fragments  write_pipelines  derive_waits  split_loops  skip_maxima  skip_rescales
  *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
  *         skip_idle  widen_accesses  hoist_loads  load_ahead  overlap_launches
@@ -36,6 +36,8 @@ static const IrPass passes[] = {
      "sums of rows that a loop carries meet behind it"},
     {"overlap_products", IR_STAGED, IR_STAGED, true, pass_overlap_products,
      "a loop's first product runs an iteration ahead of its second"},
+    {"skip_steps", IR_STAGED, IR_STAGED, true, pass_skip_steps,
+     "instances skip the steps in which none of their rows counts"},
     {"overlap_sums", IR_STAGED, IR_STAGED, true, pass_overlap_sums,
      "a step's sum is added while the next one is multiplied"},
     {"overlap_widening", IR_STAGED, IR_STAGED, true, pass_overlap_widening,

@@ -258,7 +258,7 @@ const SpaceKind *space_kind_attention(void)
                               {"heads", 1}, {"cluster_n", 1}, {"backwards"}, {"queries", 1},
                               {"warps"},    {"blocks", 1},    {"places", 1}, {"most", 1},
                               {"chunk", 1}, {"together", 1},  {"divided"},   {"columns", 1},
-                              {"latent"},   {"consumers", 1}, {"apart"}};
+                              {"latent"},   {"consumers", 1}, {"apart"},     {"skips"}};
   static const SpaceKind kind = SPACE_KIND("attention attention_decode", axes, NULL, true);
   return &kind;
 }

@@ -109,9 +109,18 @@ static void await_slot(const Reading *reading, IrOp *first)
   ir_attribute_set(await, ATTR_PARITY, ir_field(reading->module, reading->reader, "phase"));
 }
 
+/* A loop over slots that are left as they are (skip_steps). */
+static bool only_steps(const IrRegion *region)
+{
+  bool steps = region->owner && region->owner->code == OP_FOR && region->first;
+  for (const IrOp *op = region->first; steps && op; op = op->next)
+    steps = op->code == OP_ADVANCE || op->code == OP_AWAIT || op->code == OP_ARRIVE; /* of rings that are signed */
+  return steps;
+}
+
 static void await_slots(const Reading *reading, IrRegion *region)
 {
-  bool waited = false;
+  bool waited = false, left = reading->idle || only_steps(region);
   for (IrOp *op = region->first; op; op = op->next) {
     Uses uses = {.cursor = reading->reader->value};
     note_uses(op, &uses);
@@ -120,7 +129,7 @@ static void await_slots(const Reading *reading, IrRegion *region)
         await_slots(reading, op->regions[i]);
       waited = false;
     } else if (uses.steps) {
-      if (reading->idle) await_slot(reading, op);
+      if (left) await_slot(reading, op);
       waited = false;
     } else if ((uses.loads || uses.multiplies) && !waited) {
       await_slot(reading, op);

@@ -31,6 +31,7 @@ typedef struct {
   Affine low[3], high[3]; /* the index is no less than any of these, and less than any of those */
   unsigned n_low, n_high;
   bool first_is_low, first_is_high; /* the first of them is the bound itself, not a side of a minimum */
+  bool apart;                       /* its bounds are other ones for each instance */
 } Loop;
 
 /* Values between base + low and base + high, for the elements of a tile and the instances of a role. */
@@ -69,6 +70,16 @@ static bool is_uniform(const IrExpr *expr)
   return true;
 }
 
+static bool names_instance(const IrExpr *expr)
+{
+  if (expr->kind == EXPR_CALL && g_str_equal(expr->name, "instance")) return true;
+  const IrOp *def = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  if (def && def->code == OP_LET && names_instance(def->operands[0])) return true;
+  for (unsigned i = 0; i < expr->n; i++)
+    if (names_instance(expr->items[i])) return true;
+  return false;
+}
+
 /* The same in all iterations too: numbers from outside of the loop, and what is computed of them. */
 static bool is_invariant(const Loop *loop, const IrExpr *expr)
 {
@@ -102,9 +113,10 @@ static bool form_of(const Loop *loop, const IrExpr *expr, Affine *form)
   return affine_of(expr, is_unknown, (void *)loop, form);
 }
 
-/* instance() is a number below the role's instances. */
+/* instance() is a number below the role's instances. Where each has iterations of its own it has splits of its own, too. */
 static bool bound_instances(const Loop *loop, Range *range)
 {
+  if (loop->apart) return true;
   for (unsigned i = 0; i < range->base.n; i++) {
     const IrExpr *unknown = range->base.terms[i].unknown;
     int64_t span;
@@ -583,6 +595,7 @@ static bool take_bounds(const Loop *loop, const IrExpr *expr, const char *call, 
 static Loop loop_of(const Kernel *kernel, IrOp *op)
 {
   Loop loop = {.kernel = kernel, .op = op, .body = op->regions[0], .index = op->regions[0]->arguments[0]};
+  loop.apart = names_instance(op->operands[0]) || names_instance(op->operands[1]);
   loop.first_is_low = take_bounds(&loop, op->operands[0], "max", loop.low, &loop.n_low);
   loop.first_is_high = take_bounds(&loop, op->operands[1], "min", loop.high, &loop.n_high);
   return loop;

@@ -252,9 +252,10 @@ void turns_settle(IrFunction *kernel, const IrPassContext *context)
 
 /* ---- Products in turn ---- */
 
+/* Or what stands for one where a slot is left as it is (skip_steps). */
 static bool is_in_turn(const IrOp *op)
 {
-  return op->code == OP_MMA && ir_attribute(op, ATTR_IN_TURN);
+  return (op->code == OP_MMA || op->code == OP_ADVANCE) && ir_attribute(op, ATTR_IN_TURN);
 }
 
 static void note_product(IrOp *op, void *data)

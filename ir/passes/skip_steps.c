@@ -16,6 +16,7 @@ typedef struct {
   IrOp *loop;
   const IrValue *index;
   IrExpr *from, *to; /* the iterations that count: no earlier than, earlier than */
+  IrOp *product;     /* that says so */
 } Steps;
 
 static bool names_index(const IrExpr *expr, const IrValue *index)
@@ -45,9 +46,10 @@ static bool take_condition(Steps *steps)
 {
   for (const IrOp *op = steps->loop->regions[0]->first; op; op = op->next)
     if (op->code == OP_CLEAR) return false;
-  for (const IrOp *op = steps->loop->regions[0]->first; op; op = op->next) {
+  for (IrOp *op = steps->loop->regions[0]->first; op; op = op->next) {
     const IrExpr *where = op->code == OP_MMA ? ir_attribute_value(op, ATTR_WHERE) : NULL;
     if (!where || where->kind != EXPR_BINARY || where->operator_ != OPERATOR_AND) continue;
+    steps->product = op;
     return take_side(steps, where->items[0]) && take_side(steps, where->items[1]);
   }
   return false;
@@ -85,6 +87,7 @@ static void write_loops(const Steps *steps)
   write_idle(steps, &after, to, high);
   steps->loop->operands[0] = from;
   steps->loop->operands[1] = to;
+  ir_attribute_remove(steps->product, ATTR_WHERE);
 }
 
 /* Everything that its operations have stages for, and steps of 1. */

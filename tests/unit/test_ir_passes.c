@@ -170,6 +170,11 @@ static void test_skip_maxima(void **state)
   check_pass("skip_maxima");
 }
 
+static void test_skip_steps(void **state)
+{
+  check_pass("skip_steps");
+}
+
 static void test_skip_idle(void **state)
 {
   check_pass("skip_idle");
@@ -340,6 +345,7 @@ int main(void)
       cmocka_unit_test(test_spread_loads),
       cmocka_unit_test(test_derive_barriers),
       cmocka_unit_test(test_load_ahead),
+      cmocka_unit_test(test_skip_steps),
       cmocka_unit_test(test_skip_idle),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,8 @@ static bool take_side(Steps *steps, const IrExpr *side)
     return false;
   const IrExpr *index = side->items[0];
   IrExpr *bound = side->items[1];
-  if (index->kind != EXPR_VALUE || index->value != steps->index || names_index(bound, steps->index)) return false;
+  if (index->kind != EXPR_VALUE || index->value != steps->index || names_index(bound, steps->index))
+    return false;
   IrExpr **place = side->operator_ == OPERATOR_GE ? &steps->from : &steps->to;
   bool first = !*place;
   *place = bound;
@@ -108,7 +109,8 @@ static void skip_in(IrModule *module, const IrPassContext *context, const IrOp *
     Steps steps = {.module = module, .loop = op, .index = op->regions[0]->arguments[0]};
     if (!take_condition(&steps)) continue;
     write_loops(&steps);
-    ir_remark(context, "steps: an instance of role %s skips those in which none of its rows counts", role->symbol);
+    ir_remark(context, "steps: an instance of role %s skips those in which none of its rows counts",
+              role->symbol);
   }
 }
 

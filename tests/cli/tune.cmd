@@ -253,15 +253,15 @@ ReduceMax row f32[aB] -> f32[A], max, #94c0467c [64, 3000] True
 Transpose elementwise f32[Ab] -> f32[aB], #3b32af5f [3000, 64] True
 
 $ echo '{"name": "a", "inputs": {"q": {"type": "bf16", "shape": [1, 4, 2048, 128]}, "k": {"type": "bf16", "shape": [1, 4, 2048, 128]}, "v": {"type": "bf16", "shape": [1, 4, 2048, 128]}}, "nodes": [{"op": "Attention", "inputs": ["q", "k", "v"], "outputs": ["y"]}], "outputs": ["y"]}' >a.json; adlgen tune a.json --gpu h100 --list --top 12
-a                                                        -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=8  (the model's choice)
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=0
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=1
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=2
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=3
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=4
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=5
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=6
-                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 dynamic=0 lag=7
+a                                                        -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=8  (the model's choice)
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=0
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=1
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=2
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=3
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=4
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=5
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=6
+                                                         -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=7
                                                          -  rows=64 keys=64 cluster_n=1 persistent=0 dynamic=0 heads=4 queries=1 stages=2
                                                          -  rows=64 keys=32 cluster_n=1 persistent=0 heads=4 stages=1
                                                          -  rows=32 keys=32 cluster_n=1 persistent=0 heads=4 stages=1

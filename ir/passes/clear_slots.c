@@ -26,13 +26,21 @@ bool clears_first(const IrOp *op, const IrOp *loop)
          ir_expr_is_int(loop->operands[0], &first) && first == iteration;
 }
 
+/* A number that the loop begins with, or one more than what is not negative: no less than. */
+static bool begins_at(const IrOp *loop, int64_t *first)
+{
+  const IrExpr *low = loop->operands[0];
+  if (ir_expr_is_int(low, first)) return true;
+  return low->kind == EXPR_BINARY && low->operator_ == OPERATOR_ADD && ir_is_non_negative(low->items[0]) &&
+         ir_expr_is_int(low->items[1], first);
+}
+
 /* Does the loop around it begin behind the iteration that it is of? */
 static bool is_over(const IrOp *clear)
 {
   int64_t iteration, first;
   const IrOp *loop = clear->parent->owner;
-  return is_of_iteration(clear, loop, &iteration) && ir_expr_is_int(loop->operands[0], &first) &&
-         first > iteration;
+  return is_of_iteration(clear, loop, &iteration) && begins_at(loop, &first) && first > iteration;
 }
 
 static void find_cursor(const IrExpr *expr, void *data)

@@ -42,11 +42,9 @@ static bool take_side(Steps *steps, const IrExpr *side)
   return first;
 }
 
-/* Does a product of the loop say of which iterations it counts? Rows of a slot that all clear together want all of them there. */
+/* Does a product of the loop say of which iterations it counts? */
 static bool take_condition(Steps *steps)
 {
-  for (const IrOp *op = steps->loop->regions[0]->first; op; op = op->next)
-    if (op->code == OP_CLEAR) return false;
   for (IrOp *op = steps->loop->regions[0]->first; op; op = op->next) {
     const IrExpr *where = op->code == OP_MMA ? ir_attribute_value(op, ATTR_WHERE) : NULL;
     if (!where || where->kind != EXPR_BINARY || where->operator_ != OPERATOR_AND) continue;
@@ -56,19 +54,33 @@ static bool take_condition(Steps *steps)
   return false;
 }
 
-/* A loop over slots that nobody reads. */
-static void write_idle(const Steps *steps, IrBuilder *builder, IrExpr *from, IrExpr *to)
+/* Rows of a cursor's slot that all instances clear together, in one of the first iterations. */
+static void clone_clears(const Steps *steps, IrBuilder *builder, const IrValue *cursor, GHashTable *map)
 {
+  for (const IrOp *op = steps->loop->regions[0]->first; op; op = op->next) {
+    const IrExpr *slot = op->code == OP_CLEAR ? ir_slot_cursor(op->operands[0]) : NULL;
+    if (slot && slot->value == cursor) ir_attribute_remove(ir_op_clone(builder, op, map), ATTR_STAGE);
+  }
+}
+
+/* A loop over slots that nobody reads: the turn comes first, so that nobody waits where slots are cleared for who waits for a turn. */
+static void write_idle(const Steps *steps, IrBuilder *builder, IrExpr *from, IrExpr *to, bool in_front)
+{
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   const IrValue *index = steps->index;
   IrOp *idle = ir_emit(builder, OP_FOR, 3, from, to, ir_int(steps->module, 1));
   IrRegion *region = ir_region_add(idle);
-  ir_argument_add(region, index->name, index->type);
+  IrValue *at = ir_argument_add(region, index->name, index->type);
+  g_hash_table_insert(map, (gpointer)index, ir_value(steps->module, at));
   IrBuilder inner = ir_builder_at_end(region);
+  bool turned = false;
   for (const IrOp *op = steps->loop->regions[0]->first; op; op = op->next) {
     if (op->code != OP_ADVANCE) continue;
     inner.mark = op->mark;
+    if (in_front) clone_clears(steps, &inner, op->operands[0]->value, map);
     IrOp *step = ir_emit(&inner, OP_ADVANCE, 1, op->operands[0]);
-    if (step == region->first) ir_attribute_set(step, ATTR_IN_TURN, ir_name(steps->module, "early"));
+    if (!turned) ir_attribute_set(step, ATTR_IN_TURN, ir_name(steps->module, "early"));
+    turned = true;
   }
 }
 
@@ -84,8 +96,8 @@ static void write_loops(const Steps *steps)
   IrExpr *least = ir_binary(module, OPERATOR_ADD, from, one);
   IrExpr *to = ir_emit_value(&before, OP_LET, ir_scalar(NUMBER_S32), "stops", 1,
                              ir_call(module, "min", 2, high, ir_call(module, "max", 2, steps->to, least)));
-  write_idle(steps, &before, low, from);
-  write_idle(steps, &after, to, high);
+  write_idle(steps, &before, low, from, true);
+  write_idle(steps, &after, to, high, false);
   steps->loop->operands[0] = from;
   steps->loop->operands[1] = to;
   ir_attribute_remove(steps->product, ATTR_WHERE);

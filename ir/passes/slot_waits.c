@@ -114,8 +114,7 @@ static bool only_steps(const IrRegion *region)
 {
   bool steps = region->owner && region->owner->code == OP_FOR && region->first;
   for (const IrOp *op = region->first; steps && op; op = op->next)
-    steps = op->code == OP_ADVANCE || op->code == OP_AWAIT ||
-            op->code == OP_ARRIVE; /* of rings that are signed */
+    steps = op->code == OP_ADVANCE || op->code == OP_CLEAR || op->code == OP_AWAIT || op->code == OP_ARRIVE;
   return steps;
 }
 

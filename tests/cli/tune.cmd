@@ -262,6 +262,6 @@ a                                                        -  rows=64 keys=128 sta
                                                          -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=5
                                                          -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=6
                                                          -  rows=64 keys=128 stages=2 persistent=0 heads=4 cluster_n=1 backwards=0 queries=1 warps=0 blocks=1 skips=0 dynamic=0 lag=7
-                                                         -  rows=64 keys=64 cluster_n=1 persistent=0 dynamic=0 heads=4 queries=1 stages=2
+                                                         -  rows=64 keys=64 skips=0 cluster_n=1 persistent=0 dynamic=0 heads=4 queries=1 stages=2
                                                          -  rows=64 keys=32 cluster_n=1 persistent=0 heads=4 stages=1
                                                          -  rows=32 keys=32 cluster_n=1 persistent=0 heads=4 stages=1

@@ -24,48 +24,17 @@ static Part view(Parts *at, unsigned input, const int64_t *shape)
   return part;
 }
 
-/* Heads whose sums are results: those of keys, or parts of the queries' that share the one of keys. */
-static int64_t heads_of(const ReferenceCall *call)
-{
-  int64_t parts = reference_attribute(call, "parts")->integer;
-  return parts == 1 ? call->inputs[K]->shape[1] : parts;
-}
-
 static int64_t group_of(const Parts *at)
 {
-  return at->call->inputs[Q]->shape[1] / MAX(heads_of(at->call), 1);
-}
-
-/* Keys or values, their one head once for each part. */
-static Part repeated(Parts *at, Part one, int64_t times)
-{
-  Part result = {0};
-  if (at->ok) {
-    const int64_t *shape = one.value->shape;
-    size_t n = (size_t)(shape[3] * shape[4]), all = n * (size_t)times;
-    result.value =
-        value_new(one.value->type, RANK, (int64_t[]){shape[0], times, 1, shape[3], shape[4]}, at->error);
-    at->ok = result.value != NULL;
-    if (at->ok && one.errors.each)
-      result.errors = (Errors){g_new0(double, result.value->n + 1), one.errors.shared, 0};
-    for (size_t i = 0; at->ok && i < result.value->n; i++) {
-      size_t from = i / all * n + i % n;
-      result.value->floats[i] = one.value->floats[from];
-      if (one.errors.each) result.errors.each[i] = one.errors.each[from];
-    }
-  }
-  part_clear(&one);
-  return result;
+  return at->call->inputs[Q]->shape[1] / MAX(at->call->inputs[K]->shape[1], 1);
 }
 
 static Part operand(Parts *at, unsigned input)
 {
   const Value *x = at->call->inputs[input];
-  int64_t heads = heads_of(at->call), columns = x->rank > 3 ? x->shape[3] : 1;
+  int64_t heads = at->call->inputs[K]->shape[1], columns = x->rank > 3 ? x->shape[3] : 1;
   bool keys = input == K || input == V;
-  int64_t own = keys ? x->shape[1] : heads;
-  Part part = view(at, input, (int64_t[]){x->shape[0], own, keys ? 1 : group_of(at), x->shape[2], columns});
-  return own == heads ? part : repeated(at, part, heads);
+  return view(at, input, (int64_t[]){x->shape[0], heads, keys ? 1 : group_of(at), x->shape[2], columns});
 }
 
 /* Columns for rows. */
@@ -235,9 +204,7 @@ bool reference_gradient(const ReferenceCall *call, Value **outputs, unsigned n_o
     if (call->inputs[i]->rank != 4) return reference_refuse(error, call, "the shapes do not fit");
   for (unsigned i = 0; at.ok && i < n_outputs; i++) {
     const int64_t *q = call->inputs[Q]->shape, changes[] = {q[0], q[1], call->inputs[K]->shape[2], q[2]};
-    const int64_t *own = call->inputs[i ? V : like]->shape,
-                  sums[] = {own[0], strcmp(of, "keys") ? own[1] : heads_of(call), own[2], own[3]};
-    outputs[i] = value_new(i > 1 ? call->inputs[Q]->type : call->result, 4, i > 1 ? changes : sums, error);
+    outputs[i] = value_new(call->result, 4, i > 1 ? changes : call->inputs[i ? V : like]->shape, error);
     at.ok = outputs[i] != NULL;
   }
   return at.ok && compute(&at, outputs, n_outputs, NULL);

@@ -6,6 +6,7 @@
 #include "generator/choose/verdict.h"
 #include <math.h>
 
+#define PART_ROWS    128 /* of which parts of rows are multiples, as blocks of what changes with products are */
 #define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
 
 #define FACTS            "generator/choose/attention_grad_facts.def"
@@ -49,7 +50,10 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   }
   choice_set_float(choice, "factor", grad->factor);
   if (!grad->of_rows) {
-    choice_set_int(choice, "shared", !symbolic_equals(grad->group, 1));
+    bool some = grad->parts > 1 && !grad->parts_are_rows; /* of the heads that share keys */
+    choice_set_int(choice, "shared", !symbolic_equals(some ? problem->op->dims[GRAD_GROUP] : grad->group, 1));
+    choice_set_int(choice, "parts", grad->parts);
+    choice_set_int(choice, "rows_in_parts", grad->parts > 1 && grad->parts_are_rows);
     choice_set_int(choice, "gives", !grad->gives_depth ? 2 : !grad->gives_width);
     choice_set_int(choice, "leaves", grad->gives_changes != G_MAXUINT);
   }
@@ -106,23 +110,73 @@ bool choose_attention_grad(Chooser *chooser)
 
 /* ---- price ---- */
 
-/* Products at the tensor cores' rate. */
-static double product_clocks(const Problem *problem)
+typedef struct {
+  double blocks, steps; /* all blocks, and the steps of the longest one's walk */
+  double share;         /* of as many steps that blocks have on average */
+  double clocks;        /* of a step: products, and exponentials, which they do not hide */
+} Walks;
+
+static double typical(const Problem *problem, const Symbolic *extent)
+{
+  return (double)choose_typical(problem, extent);
+}
+
+/* Tiles of all sides, whole ones. Rows that see keys up to their own, or from there on, leave half of the walks. */
+static Walks walks_of(const Problem *problem, const Choice *choice)
 {
   const FusedAttentionGrad *grad = attention_grad_of(problem->op);
   const Gpu *gpu = problem->gpu;
-  double peak = gpu_peak(gpu, grad->type),
-         rate = peak > 0 ? peak / attention_clock(gpu) : gpu->model->default_product * gpu->sm_count;
-  double depth = (double)choose_typical(problem, grad->depth),
-         width = (double)choose_typical(problem, grad->width);
+  double peak = gpu_peak(gpu, grad->type), depth = typical(problem, grad->depth),
+         rate = peak > 0 ? peak / attention_clock(gpu) / gpu->sm_count : gpu->model->default_product;
+  double rows = (double)choice_int(choice, "rows", 1), keys = (double)choice_int(choice, "keys", 1),
+         heads = typical(problem, grad->group), width = typical(problem, grad->width), parts = grad->parts,
+         down = ceil(typical(problem, grad->rows) / rows), across = ceil(typical(problem, grad->keys) / keys),
+         pairs = typical(problem, grad->batches) * typical(problem, grad->heads);
   double columns = grad->of_changes
                        ? depth
                        : depth + (grad->gives_depth ? depth + width : 0) + (grad->gives_width ? width : 0);
-  double scores = (double)choose_typical(problem, grad->batches) *
-                  (double)choose_typical(problem, grad->heads) *
-                  (double)choose_typical(problem, grad->group) * (double)choose_typical(problem, grad->rows) *
-                  (double)choose_typical(problem, grad->keys) / (grad->causal ? 2 : 1);
-  return 2 * scores * columns / rate;
+  bool cut = grad->causal != (attention_grad_lowest(grad) != NULL);
+  double powers = grad->of_changes ? 0 : gpu_fact(gpu, "throughput.special");
+  Walks walks = {.share = cut ? 0.5 : 1,
+                 .clocks = rows * keys * (2 * columns / rate + (powers > 0 ? 1 / powers : 0))};
+  walks.blocks = grad->of_rows ? pairs * heads * down : pairs * across * parts;
+  walks.steps = grad->of_rows ? across : heads * down / parts;
+  return walks;
+}
+
+/* Until the last block ends: alike ones go round by round, others begin with the longest. */
+static double product_clocks(const Problem *problem, const Choice *choice)
+{
+  Walks walks = walks_of(problem, choice);
+  unsigned budget = problem->options ? problem->options->sm_budget : 0,
+           sms = budget ? budget : problem->gpu->sm_count;
+  double mean = walks.blocks / sms * walks.share;
+  return walks.clocks * walks.steps * (walks.share < 1 ? fmax(1, mean) : ceil(walks.blocks / sms));
+}
+
+/* Sums of parts go through memory; whole ones are few beside what is read. */
+static double sums_clocks(const Problem *problem)
+{
+  const FusedAttentionGrad *grad = attention_grad_of(problem->op);
+  const Gpu *gpu = problem->gpu;
+  double columns = (grad->gives_depth ? typical(problem, grad->depth) : 0) +
+                   (grad->gives_width ? typical(problem, grad->width) : 0);
+  if (grad->parts == 1 || !(gpu->memory_bandwidth > 0)) return 0;
+  double bytes = typical(problem, grad->batches) * typical(problem, grad->heads) * grad->parts *
+                 typical(problem, grad->keys) * columns * sizeof(float);
+  return bytes / (gpu->model->copy_efficiency * gpu->memory_bandwidth) * attention_clock(gpu);
+}
+
+/* Parts of rows begin with tiles; those of a window have few of the walks' steps, which are not known here. */
+static const char *refuse_parts(const Problem *problem, const Choice *choice)
+{
+  const FusedAttentionGrad *grad = attention_grad_of(problem->op);
+  int64_t rows;
+  if (grad->parts == 1 || !grad->parts_are_rows) return NULL;
+  if (grad->n_bounds) return "rows that see keys of a window are not divided";
+  bool known = symbolic_is_constant(problem->op->dims[GRAD_ROW], &rows);
+  bool whole = known && rows % PART_ROWS == 0 && rows % choice_int(choice, "rows", 1) == 0;
+  return whole ? NULL : "its parts do not begin with tiles of rows";
 }
 
 void judge_attention_grad(const Problem *problem, bool priced, ProgramVerdict *verdict)
@@ -132,6 +186,8 @@ void judge_attention_grad(const Problem *problem, bool priced, ProgramVerdict *v
   chooser->problem = problem;
   if (!add_variants(chooser, &why))
     verdict_refuse(verdict, why);
+  else if ((why = refuse_parts(problem, &chooser->variants[0])) != NULL)
+    verdict_refuse(verdict, why);
   else if (priced)
-    verdict_price(verdict, product_clocks(problem), NULL);
+    verdict_price(verdict, product_clocks(problem, &chooser->variants[0]) + sums_clocks(problem), NULL);
 }

@@ -21,7 +21,6 @@ typedef struct {
   const Symbolic *depth, *width;
   NumberType type, wide; /* of the operands, and what is computed in */
   double scale, cap;
-  int64_t parts; /* of the heads that share keys, whose sums are added last; 1: the kernel of keys adds all */
 } Gradient;
 
 static const Symbolic *number(const Gradient *at, int64_t value)
@@ -265,7 +264,6 @@ typedef struct {
 static GraphTensor *part(Gradient *at, const char *of, const char *name, const Operands *operands,
                          GraphTensor **further, unsigned n_further)
 {
-  bool keys = at->parts > 1 && !strcmp(of, "keys");
   Expansion *x = at->x;
   ExpandNode node = {
       ONNX_AttentionGradPart,
@@ -276,7 +274,6 @@ static GraphTensor *part(Gradient *at, const char *of, const char *name, const O
       .attributes = {{"is_causal", .integer = graph_attribute(at->node, "is_causal")->integer},
                      {"left_window_size", .integer = graph_attribute(at->node, "left_window_size")->integer},
                      {"of", .text = of},
-                     {"parts", .integer = keys ? at->parts : 1},
                      {"right_window_size",
                       .integer = graph_attribute(at->node, "right_window_size")->integer},
                      {"scale", .number = at->scale},
@@ -305,87 +302,6 @@ static GraphTensor *spaced(Gradient *at, const char *name, GraphTensor *values)
                                    {values, expand_integers(x, "pads", pads, G_N_ELEMENTS(pads))},
                                    .attributes = {{"mode", .text = "constant"}}});
   return expand_slice(x, name, padded, last, none, rows);
-}
-
-/* ---- parts of the heads that share keys ----
- * A block of keys walks the rows of all heads that share them. Where such blocks are few, or, of causal masks, unlike and fewer than two to an
- * SM, the heads are parts with blocks of their own, whose sums one more kernel adds. Heads of keys are batches then, so one batch is all
- * there is. */
-
-#define KEYS_OF_BLOCK 128
-#define ROWS_OF_STEP  128
-#define LEAST_STEPS   16  /* of a block: a shorter one ends before a launch more is worth it */
-#define BLOCKS        132 /* at a time, of an SM each: where these are others, parts are as they are */
-#define MOST_PARTS    16
-#define WORTH         0.9 /* of the time */
-
-/* How long `blocks` blocks take, of those of no parts that are alike; of a causal mask the longest is twice the mean. */
-static double time_in_parts(double blocks, bool causal, double parts)
-{
-  return causal ? MAX(1 / parts, blocks / (2 * BLOCKS)) : ceil(blocks * parts / BLOCKS) / parts;
-}
-
-/* Of `heads` heads of keys in one launch. */
-static int64_t parts_of(const Gradient *at, int64_t heads)
-{
-  int64_t batch, group, rows, keys, parts = 1;
-  bool known = symbolic_is_constant(at->of.batch, &batch) && symbolic_is_constant(at->of.rows, &rows) &&
-               symbolic_is_constant(at->of.keys, &keys) && at->of.grouped &&
-               symbolic_is_constant(at->of.group, &group);
-  if (!known || batch != 1 || heads < 1 || expand_input(at->x, MASK)) return 1;
-  bool causal = graph_attribute(at->node, "is_causal")->integer;
-  double blocks = (double)heads * ceil((double)keys / KEYS_OF_BLOCK),
-         steps = (double)group * ceil((double)rows / ROWS_OF_STEP), least = time_in_parts(blocks, causal, 1);
-  for (int64_t more = 2; steps >= LEAST_STEPS && more <= MIN(group, MOST_PARTS); more++) {
-    double time = time_in_parts(blocks, causal, (double)more);
-    if (group % more || time > WORTH * least) continue;
-    least = time;
-    parts = more;
-  }
-  return parts;
-}
-
-/* Heads of keys as batches of one head. */
-static GraphTensor *as_batches(Gradient *at, const char *name, GraphTensor *tensor, bool rows)
-{
-  int64_t heads, group = 1;
-  if (expand_failed(at->x)) return NULL;
-  symbolic_is_constant(tensor->shape[1], &heads);
-  if (rows) symbolic_is_constant(at->of.group, &group);
-  const Symbolic *shape[4] = {number(at, heads / group), number(at, group)};
-  for (unsigned d = 2; d < tensor->rank; d++)
-    shape[d] = tensor->shape[d];
-  return expand_reshape(at->x, name, tensor, shape, tensor->rank);
-}
-
-/* What is of the keys that input `like` has: sums of parts, or what has none, added up. */
-static GraphTensor *added(Gradient *at, const char *name, GraphTensor *sums, unsigned like)
-{
-  Expansion *x = at->x;
-  if (at->parts == 1) return sums;
-  GraphTensor *sum = expand_slice(x, name, sums, 1, 0, 1);
-  for (int64_t i = 1; i < at->parts;
-       i++) /* in vectors, which a reduction along a short dimension does not read */
-    sum = expand(x, ONNX_Add, name, sum, expand_slice(x, name, sums, 1, i, i + 1));
-  sum = expand_cast(x, name, sum, at->type);
-  const GraphTensor *of = expand_input(x, like);
-  return expand_failed(x) ? NULL : expand_reshape(x, name, sum, (const Symbolic *const *)of->shape, of->rank);
-}
-
-/* dK, and what is *further, as part() gives them; of parts their sums, [heads of keys, parts, keys, size]. */
-static GraphTensor *part_of_keys(Gradient *at, const Operands *whole, GraphTensor **further,
-                                 unsigned n_further)
-{
-  static const char *const names[] = {"grad", "q", "k", "v", "sums", "delta"};
-  Operands batches = *whole;
-  if (at->parts == 1) return part(at, "keys", "grad_k", whole, further, n_further);
-  for (unsigned i = GRAD; i <= PART_DELTA; i++)
-    batches.of[i] = as_batches(at, names[i], whole->of[i], i != K && i != V);
-  GraphTensor *grad_k = part(at, "keys", "grad_k", &batches, further, n_further);
-  if (expand_failed(at->x) || n_further < 2) return grad_k;
-  const Symbolic *const changes[] = {at->of.batch, whole->of[Q]->shape[1], at->of.keys, at->of.rows};
-  further[1] = expand_reshape(at->x, "changes", further[1], changes, G_N_ELEMENTS(changes));
-  return grad_k;
 }
 
 /* ---- dS in memory ----
@@ -449,14 +365,12 @@ static void give_left(Gradient *at, const Operands *whole, const Shares *shares)
   static const char *const names[] = {[GRAD_Q] = "grad_q", [GRAD_K] = "grad_k", [GRAD_V] = "grad_v"};
   ExpandNode joined[G_N_ELEMENTS(names)];
   unsigned n = 0;
-  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
-    int64_t axis = at->parts > 1 && i != GRAD_Q ? 0 : shares->dim;
-    joined[i] = (ExpandNode){ONNX_Concat, names[i], .attributes = {{"axis", axis}}};
-  }
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+    joined[i] = (ExpandNode){ONNX_Concat, names[i], .attributes = {{"axis", shares->dim}}};
   for (int64_t from = 0; from < shares->extent; from += shares->each, n++) {
     Operands share = share_of(at, whole, shares, from);
     GraphTensor *further[2] = {NULL};
-    joined[GRAD_K].inputs[n] = part_of_keys(at, &share, further, G_N_ELEMENTS(further));
+    joined[GRAD_K].inputs[n] = part(at, "keys", "grad_k", &share, further, G_N_ELEMENTS(further));
     joined[GRAD_V].inputs[n] = further[0];
     share.of[PART_MASK] = NULL;
     share.of[PART_CHANGES] = further[1];
@@ -464,8 +378,7 @@ static void give_left(Gradient *at, const Operands *whole, const Shares *shares)
   }
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
     joined[i].n_inputs = n;
-    GraphTensor *result = n > 1 ? expand_node(at->x, &joined[i]) : joined[i].inputs[0];
-    expand_give(at->x, i, i == GRAD_Q ? result : added(at, names[i], result, i == GRAD_K ? K : V));
+    expand_give(at->x, i, n > 1 ? expand_node(at->x, &joined[i]) : joined[i].inputs[0]);
   }
 }
 
@@ -478,26 +391,20 @@ static void give_kernels(Gradient *at, bool both)
                         spaced(at, "delta", delta(at)), expand_input(x, MASK)}};
   bool queries = expand_wants(x, GRAD_Q), keys = expand_wants(x, GRAD_K), values = expand_wants(x, GRAD_V);
   Shares shares;
-  int64_t heads;
   if (expand_failed(x)) return;
-  bool left = both && queries && keys && values && leaves_changes(at, &shares);
-  if (both && keys && values && symbolic_is_constant(at->of.kv_heads, &heads))
-    at->parts = parts_of(at, left && shares.dim ? shares.each : heads);
-  if (left) {
+  if (both && queries && keys && values && leaves_changes(at, &shares)) {
     give_left(at, &operands, &shares);
     return;
   }
   if (queries) expand_give(x, GRAD_Q, part(at, "queries", "grad_q", &operands, NULL, 0));
-  if (keys)
-    expand_give(x, GRAD_K,
-                added(at, "grad_k", part_of_keys(at, &operands, &grad_v, both && values ? 1 : 0), K));
+  if (keys) expand_give(x, GRAD_K, part(at, "keys", "grad_k", &operands, &grad_v, both && values ? 1 : 0));
   if (values && !grad_v) grad_v = part(at, "values", "grad_v", &operands, NULL, 0);
-  if (values) expand_give(x, GRAD_V, added(at, "grad_v", grad_v, V));
+  if (values) expand_give(x, GRAD_V, grad_v);
 }
 
 void expand_attention_grad(Expansion *x)
 {
-  Gradient at = {.x = x, .of = {.x = x}, .node = expand_written(x), .parts = 1};
+  Gradient at = {.x = x, .of = {.x = x}, .node = expand_written(x)};
   read_types(&at);
   if (!expand_failed(x)) read_shapes(&at);
   if (!expand_failed(x)) read_attributes(&at);

@@ -26,12 +26,6 @@ static inline bool graph_gradient_of_changes(const GraphNode *node)
   return node->n_inputs > GRADIENT_CHANGES && node->inputs[GRADIENT_CHANGES];
 }
 
-/* Parts of the heads that share keys whose sums are results of their own; 1: none. */
-static inline int64_t graph_gradient_parts(const GraphNode *node)
-{
-  return graph_attribute(node, "parts")->integer;
-}
-
 static inline GraphGradient graph_gradient(const GraphNode *node)
 {
   const char *of = graph_attribute(node, "of")->text;

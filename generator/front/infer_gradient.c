@@ -23,7 +23,6 @@ bool infer_gradient_type(Inference *at, NumberType *type)
   }
   if (graph_gradient_of_changes(node) && node->inputs[GRADIENT_CHANGES]->type != *type)
     return refuse(at, GRADIENT_CHANGES, "type", "operands are of one type");
-  if (graph_gradient_parts(node) != 1) *type = NUMBER_F32;
   return true;
 }
 
@@ -49,19 +48,6 @@ static bool check_mask(Inference *at, const Symbolic *const *scores)
   for (unsigned d = 0; fits && d < mask->rank; d++)
     fits = symbolic_equals(mask->shape[d], 1) || infer_same(at, mask->shape[d], scores[4 - mask->rank + d]);
   return fits || refuse(at, GRADIENT_MASK, "shape", "it does not broadcast to [batch, heads, rows, keys]");
-}
-
-/* Parts are of sums over all heads. */
-static bool check_parts(Inference *at)
-{
-  const GraphNode *node = at->node;
-  int64_t heads, parts = graph_gradient_parts(node);
-  if (parts == 1) return true;
-  bool known = symbolic_is_constant(node->inputs[GRADIENT_Q]->shape[1], &heads),
-       one = symbolic_equals(node->inputs[GRADIENT_K]->shape[1], 1);
-  bool fits = graph_gradient(node) == GRADIENT_OF_KEYS && known && one && parts > 0 && heads % parts == 0;
-  return fits || refuse(at, GRADIENT_Q, "parts",
-                        "`parts` divides its heads, which share one of keys, and `of` is keys");
 }
 
 bool infer_gradient(Inference *at, Shape *shape)
@@ -93,23 +79,16 @@ bool infer_gradient(Inference *at, Shape *shape)
     const Symbolic *const changes[] = {q->shape[0], q->shape[1], k->shape[2], q->shape[2]};
     if (!check(at, GRADIENT_CHANGES, changes, 4)) return false;
   }
-  if (!check_parts(at)) return false;
   *shape = infer_shape_of(node->inputs[outputs[graph_gradient(node)]]);
-  if (graph_gradient_parts(node) != 1)
-    shape->dims[1] = symbolic_constant(at->graph->arena, graph_gradient_parts(node));
   return true;
 }
 
 void infer_gradient_further(Inference *at, unsigned output, NumberType *type, Shape *shape)
 {
   const GraphTensor *q = at->node->inputs[GRADIENT_Q], *v = at->node->inputs[GRADIENT_V];
-  int64_t parts = graph_gradient_parts(at->node);
-  *type = output == 1 && parts != 1 ? NUMBER_F32 : v->type;
+  *type = v->type;
   *shape = infer_shape_of(output == 1 ? v : q);
-  if (output == 1) {
-    if (parts != 1) shape->dims[1] = symbolic_constant(at->graph->arena, parts);
-    return;
-  }
+  if (output == 1) return;
   shape->dims[2] = v->shape[2];
   shape->dims[3] = q->shape[2];
 }

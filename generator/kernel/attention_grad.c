@@ -10,6 +10,7 @@ enum { GRAD, QUERIES, KEYS, VALUES, SUMS, DELTA }; /* the templates' tensors */
 
 typedef struct {
   IrExpr *at[GRAD_DIMS]; /* where the tile begins, by dim */
+  unsigned beside;       /* the third dim: heads that share keys, or parts */
   unsigned dims[2];      /* which these are */
   int64_t extent[2];
 } Place;
@@ -60,12 +61,15 @@ static void read_at_zero(IrOp *op, void *data)
 }
 
 static IrValue *add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
-                           const Symbolic *const *strides, unsigned first, unsigned second)
+                           const Symbolic *const *strides, unsigned beside, const unsigned *tile)
 {
-  const unsigned dims[RANK] = {GRAD_BATCH, GRAD_HEAD, GRAD_GROUP, first, second};
+  const FusedAttentionGrad *grad = attention_grad_of(build->op);
+  const unsigned dims[RANK] = {GRAD_BATCH, GRAD_HEAD, beside, tile[0], tile[1]};
   const Symbolic *own_dims[RANK], *own_strides[RANK];
   for (unsigned d = 0; d < RANK; d++) {
-    own_dims[d] = build->op->dims[dims[d]];
+    own_dims[d] = dims[d] == GRAD_GROUP ? grad->group
+                  : dims[d] == GRAD_ROW ? grad->rows
+                                        : build->op->dims[dims[d]];
     own_strides[d] = strides[dims[d]];
   }
   return kernel_add_tensor(build, side, position, tensor, RANK, own_dims, own_strides);
@@ -76,9 +80,10 @@ static void add_changes(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   unsigned i = attention_grad_of(op)->gives_changes;
+  const unsigned tile[] = {GRAD_KEY, GRAD_ROW};
   if (i == G_MAXUINT) return;
   build->outputs[i] = add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
-                                 (const Symbolic *const *)op->outputs[i].strides, GRAD_KEY, GRAD_ROW);
+                                 (const Symbolic *const *)op->outputs[i].strides, GRAD_GROUP, tile);
 }
 
 static unsigned columns_of(const FusedOutput *output)
@@ -86,21 +91,29 @@ static unsigned columns_of(const FusedOutput *output)
   return output->value.index == GRAD_OF_DEPTH ? GRAD_DEPTH : GRAD_WIDTH;
 }
 
+/* What results have beside tiles: heads that share keys, or parts. */
+static unsigned beside_results(const FusedAttentionGrad *grad)
+{
+  return grad->parts > 1 ? GRAD_PART : GRAD_GROUP;
+}
+
 static void add_tensors(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   const FusedAttentionGrad *grad = attention_grad_of(op);
-  unsigned first = grad->of_rows ? GRAD_ROW : GRAD_KEY, other = grad->of_rows ? GRAD_KEY : GRAD_ROW;
+  const unsigned tile[] = {grad->of_rows ? GRAD_ROW : GRAD_KEY, grad->of_rows ? GRAD_KEY : GRAD_ROW};
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (!grad->of_changes && !fused_is_contracted(op, i) && i != grad->sums && i != grad->delta)
       build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
-                                    (const Symbolic *const *)op->inputs[i].strides, first, other);
+                                    (const Symbolic *const *)op->inputs[i].strides, GRAD_GROUP, tile);
   add_changes(build);
-  for (unsigned i = 0; i < op->n_outputs; i++)
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    const unsigned result[] = {tile[0], columns_of(&op->outputs[i])};
     if (i != grad->gives_changes)
       build->outputs[i] =
           add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
-                     (const Symbolic *const *)op->outputs[i].strides, first, columns_of(&op->outputs[i]));
+                     (const Symbolic *const *)op->outputs[i].strides, beside_results(grad), result);
+  }
 }
 
 /* ---- sub-kernels ---- */
@@ -109,7 +122,7 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 {
   const Place *place = scope->data;
   IrModule *module = scope->build->module;
-  const unsigned dims[RANK] = {GRAD_BATCH, GRAD_HEAD, GRAD_GROUP, place->dims[0], place->dims[1]};
+  const unsigned dims[RANK] = {GRAD_BATCH, GRAD_HEAD, place->beside, place->dims[0], place->dims[1]};
   IrExpr *at[RANK];
   for (unsigned d = 0; d < RANK; d++) {
     int64_t stride;
@@ -141,6 +154,7 @@ static void add_place(StepScope *scope, Place *place)
   for (unsigned d = GRAD_BATCH; d <= GRAD_KEY; d++)
     place->at[d] = ir_value(module, ir_parameter_new(scope->function, names[d], ir_scalar(NUMBER_S32)));
   place->at[GRAD_DEPTH] = place->at[GRAD_WIDTH] = ir_int(module, 0);
+  place->at[GRAD_PART] = place->at[GRAD_GROUP];
 }
 
 static IrExpr *emit(StepScope *scope, IrOpcode code, NumberType element, const int64_t *extent, IrExpr *a,
@@ -196,7 +210,8 @@ static void open_scores(StepScope *scope, KernelBuild *build, Place *place, cons
 {
   bool of_rows = attention_grad_of(build->op)->of_rows;
   int64_t rows = choice_int(build->choice, "rows", 0), keys = choice_int(build->choice, "keys", 0);
-  *place = (Place){.dims = {of_rows ? GRAD_ROW : GRAD_KEY, of_rows ? GRAD_KEY : GRAD_ROW},
+  *place = (Place){.beside = GRAD_GROUP,
+                   .dims = {of_rows ? GRAD_ROW : GRAD_KEY, of_rows ? GRAD_KEY : GRAD_ROW},
                    .extent = {of_rows ? rows : keys, of_rows ? keys : rows}};
   *scope = (StepScope){0};
   scope_open(scope, build, name);
@@ -252,7 +267,8 @@ static void write_epilogue(KernelBuild *build, const char *name, unsigned anchor
   const FusedOperator *op = build->op;
   bool of_rows = attention_grad_of(op)->of_rows, depth = anchor == GRAD_OF_DEPTH;
   StepScope scope = {0};
-  Place place = {.dims = {of_rows ? GRAD_ROW : GRAD_KEY, depth ? GRAD_DEPTH : GRAD_WIDTH},
+  Place place = {.beside = beside_results(attention_grad_of(op)),
+                 .dims = {of_rows ? GRAD_ROW : GRAD_KEY, depth ? GRAD_DEPTH : GRAD_WIDTH},
                  .extent = {choice_int(build->choice, of_rows ? "rows" : "keys", 0),
                             choice_int(build->choice, depth ? "d_tile" : "dv_tile", 0)}};
   scope_open(&scope, build, name);
@@ -274,7 +290,8 @@ static void write_changes(KernelBuild *build)
 {
   const FusedAttentionGrad *grad = attention_grad_of(build->op);
   StepScope scope = {0};
-  Place place = {.dims = {GRAD_KEY, GRAD_ROW},
+  Place place = {.beside = GRAD_GROUP,
+                 .dims = {GRAD_KEY, GRAD_ROW},
                  .extent = {choice_int(build->choice, "keys", 0), choice_int(build->choice, "rows", 0)}};
   int64_t extent[2];
   scope_open(&scope, build, "changes");

@@ -1,7 +1,8 @@
 /* Gradients of attention as their family sees them; for the family's own files, as attention.h is.
  *
  * Scores are computed again of queries and keys, weights of these and the log-sum-exp of each row. Dims are [batch, head of keys, which of
- * the heads of queries that share it, row, key, column of queries and keys, column of values]. */
+ * the heads of queries that share it, row, key, column of queries and keys, column of values, part]. Parts of rows, or of the heads that share
+ * keys, have sums of their own. */
 #pragma once
 #include "generator/program/attention.h"
 
@@ -13,6 +14,7 @@ enum {
   GRAD_KEY,
   GRAD_DEPTH,
   GRAD_WIDTH,
+  GRAD_PART,
   GRAD_DIMS,
 };
 
@@ -28,12 +30,14 @@ typedef struct FusedAttentionGrad {
   unsigned queries, key_matrix, values, grad, sums, delta, changes; /* of inputs[]; G_MAXUINT: not read */
   unsigned
       gives_changes; /* of outputs[]: what changes with products, keys by rows; G_MAXUINT: it stays in registers */
-  const Symbolic *batches, *heads, *group, *rows, *keys, *depth, *width;
-  FusedOperand score; /* GRAD_PRODUCT or a STEP: scores but for the scale */
-  FusedOperand slope; /* GRAD_OF_SCORES or a STEP: what changes with products */
-  double scale;       /* multiplies scores */
-  double factor;      /* multiplies the sums of GRAD_OF_DEPTH */
-  bool causal;        /* key <= row + diagonal is seen, no other */
+  const Symbolic *batches, *heads, *group, *rows, *keys, *depth, *width; /* of all parts */
+  unsigned parts;                                                        /* 1: none */
+  bool parts_are_rows; /* each has so many rows of all heads, else so many of the heads that share keys */
+  FusedOperand score;  /* GRAD_PRODUCT or a STEP: scores but for the scale */
+  FusedOperand slope;  /* GRAD_OF_SCORES or a STEP: what changes with products */
+  double scale;        /* multiplies scores */
+  double factor;       /* multiplies the sums of GRAD_OF_DEPTH */
+  bool causal;         /* key <= row + diagonal is seen, no other */
   const Symbolic *diagonal;
   AttentionBound bounds[ATTENTION_MOST_BOUNDS]; /* all others, none of them loaded */
   unsigned n_bounds;

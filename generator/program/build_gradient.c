@@ -7,7 +7,6 @@
  *   values:  dV[b, h, t, f] = reduce dot {g, m} P, dO[.., m, f]
  * keys may give dS, too, [b, h*G + g, t, m]; queries of it are
  *            dQ[.., m, c] = scale reduce dot {t} dS[.., t, m] e^0 or, where m does not see t, e^-inf, K[b, h, t, c]
- * Parts of the heads that share keys are heads, h, of which keys have one: 0 in place of h.
  */
 #include "generator/front/gradient.h"
 #include "generator/program/build_private.h"
@@ -37,19 +36,12 @@ static const Symbolic *own_head(const Gradient *s)
                       symbol(s, s->group));
 }
 
-/* Of keys: parts have one in common. */
-static const Symbolic *head_of_keys(const Gradient *s, const GraphTensor *tensor)
-{
-  bool one = graph_gradient_parts(s->node) != 1 && symbolic_equals(tensor->shape[1], 1);
-  return one ? symbolic_constant(s->at->program->arena, 0) : symbol(s, s->head);
-}
-
 /* Row m of queries or results, or key t; of a tensor without elements a value of each row. */
 static ProgramAccess access_of(const Gradient *s, const GraphTensor *tensor, bool rows, int last)
 {
   ProgramAccess access = {.tensor = tensor};
   access.at[0] = (ProgramIndex){symbol(s, s->batch), PROGRAM_NONE};
-  access.at[1] = (ProgramIndex){rows ? own_head(s) : head_of_keys(s, tensor), PROGRAM_NONE};
+  access.at[1] = (ProgramIndex){rows ? own_head(s) : symbol(s, s->head), PROGRAM_NONE};
   access.at[2] = (ProgramIndex){symbol(s, rows ? s->row : s->key), PROGRAM_NONE};
   if (tensor->rank > 3) access.at[3] = (ProgramIndex){symbol(s, last), PROGRAM_NONE};
   return access;
@@ -114,15 +106,13 @@ static void add_axes(Gradient *s)
   const GraphTensor *q = s->node->inputs[GRADIENT_Q], *k = s->node->inputs[GRADIENT_K],
                     *v = s->node->inputs[GRADIENT_V];
   GraphGradient of = graph_gradient(s->node);
-  int64_t parts = graph_gradient_parts(s->node);
-  const Symbolic *heads = parts == 1 ? k->shape[1] : symbolic_constant(at->program->arena, parts);
-  bool grouped = !symbolic_same(q->shape[1], heads), given = graph_gradient_of_changes(s->node);
+  bool grouped = !symbolic_same(q->shape[1], k->shape[1]), given = graph_gradient_of_changes(s->node);
   s->batch = program_add_axis(at, 'b', -1, q->shape[0]);
-  s->head = program_add_axis(at, 'h', -1, heads);
+  s->head = program_add_axis(at, 'h', -1, k->shape[1]);
   s->group = PROGRAM_NONE;
   if (grouped)
-    s->group =
-        program_add_axis(at, 'g', -1, symbolic_binary(at->program->arena, SYMBOLIC_DIV, q->shape[1], heads));
+    s->group = program_add_axis(at, 'g', -1,
+                                symbolic_binary(at->program->arena, SYMBOLIC_DIV, q->shape[1], k->shape[1]));
   s->row = program_add_axis(at, 'm', -1, q->shape[2]);
   s->key = program_add_axis(at, 't', -1, k->shape[2]);
   s->depth = given ? PROGRAM_NONE : program_add_axis(at, 'd', -1, q->shape[3]);

@@ -4,12 +4,12 @@
 #pragma once
 #include "generator/program/program.h"
 
-#define DIVISION_PROGRAMS 2
-#define DIVISION_TENSORS  1
+#define DIVISION_PROGRAMS 3
+#define DIVISION_TENSORS  2
 
 typedef struct ProgramDivision {
-  Program *programs[DIVISION_PROGRAMS];    /* the last computes what the whole one does */
-  const char *suffixes[DIVISION_PROGRAMS]; /* of the operator's name; "" for the last */
+  Program *programs[DIVISION_PROGRAMS];    /* all that the whole one gives is of one of them */
+  const char *suffixes[DIVISION_PROGRAMS]; /* of the operator's name */
   GraphTensor *workspace[DIVISION_TENSORS];
   unsigned n_programs, n_workspace; /* no programs: this way is none for the program */
   const char *how;                  /* for people: "in parts of 4096" */

@@ -14,6 +14,7 @@
 #undef FAMILY
 
 bool divide_row(const Program *program, unsigned way, ProgramDivision *division);
+bool divide_gradient(const Program *program, unsigned way, ProgramDivision *division);
 
 static const Family families[FAMILY_COUNT] = {
 /* clang-format off */

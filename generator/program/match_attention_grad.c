@@ -4,6 +4,8 @@
 #include "generator/program/attention_grad.h"
 #include "generator/program/match_scores.h"
 
+#define MOST_PARTS 65535
+
 typedef struct {
   Binding *binding;
   FusedAttentionGrad *bound;
@@ -11,7 +13,7 @@ typedef struct {
   int product, of_weights; /* contractions of operands alone: S, dP; PROGRAM_NONE */
   int by_depth, by_width;  /* of dS; of P */
   int weights;             /* P */
-  int row, key, depth, width, of_depth, of_width, batch, head, group; /* axes */
+  int row, key, depth, width, of_depth, of_width, batch, head, group, part; /* axes */
   int q, k, v, grad, sums, delta, beside; /* nodes that read; beside: dS's operand */
   int grad_again;                         /* P's operand */
   int changes;                            /* dS, where it is read */
@@ -147,19 +149,23 @@ static int contracted(const Match *at, int node)
   return __builtin_popcount(axes) == 1 ? __builtin_ctz(axes) : PROGRAM_NONE;
 }
 
-/* Batches and heads: what all operands walk along, and what keys do not. Where sums are of some of the heads that share keys, these are
- * heads that keys do not walk along. */
+/* Axes of queries that sums along rows are not along: parts have sums of their own. */
+static uint32_t parts_of(const Match *at, uint32_t own)
+{
+  int sums = at->by_depth >= 0 ? at->by_depth : at->by_width;
+  uint32_t along = own & at->program->nodes[sums].axes;
+  return along ? own & ~along : 0;
+}
+
+/* Batches and heads: what all operands walk along, and what keys do not; parts of rows, or of heads that share keys. */
 static bool find_batches(Match *at, uint32_t varies)
 {
   const Program *program = at->program;
-  uint32_t all = varies & ~(1u << at->row) & ~(1u << at->key), shared = all & ~program->varies[at->k],
+  uint32_t all = varies & ~(1u << at->key), of_queries = all & ~program->varies[at->k],
+           parts = parts_of(at, of_queries), shared = of_queries & ~parts & ~(1u << at->row),
            own = all & program->varies[at->k];
-  int sums = at->by_depth >= 0 ? at->by_depth : at->by_width;
-  uint32_t parts = shared & ~program->nodes[sums].axes;
-  if (program->nodes[sums].axes >> at->row & 1 && parts) {
-    own |= parts;
-    shared &= ~parts;
-  }
+  if (__builtin_popcount(parts) > 1) return bind_refuse(at->binding, "it has parts of parts");
+  at->part = parts ? __builtin_ctz(parts) : PROGRAM_NONE;
   if (__builtin_popcount(shared) > 1 || __builtin_popcount(own) > 2)
     return bind_refuse(at->binding, "its batches are no batches and heads");
   at->group = shared ? __builtin_ctz(shared) : PROGRAM_NONE;
@@ -189,7 +195,8 @@ static bool find_axes(Match *at)
   at->depth = contracted(at, at->product);
   if (at->depth < 0) return bind_refuse(at->binding, "it contracts along several axes");
   at->key = bind_own_axis(program, (unsigned)at->k, (unsigned)at->q, product->axes);
-  at->row = bind_own_axis(program, (unsigned)at->q, (unsigned)at->k, product->axes);
+  uint32_t own = program->varies[at->q] & ~program->varies[at->k] & ~product->axes;
+  at->row = bind_own_axis(program, (unsigned)at->q, (unsigned)at->k, product->axes | parts_of(at, own));
   if (at->row < 0 || at->key < 0)
     return bind_refuse(at->binding, "its queries or keys have no rows of their own");
   if (!find_batches(at, program->varies[at->product]) || !check_along(at, at->by_width) ||
@@ -283,11 +290,22 @@ static bool check_changes(Match *at)
 
 /* ---- steps ---- */
 
+/* Of a row among those of all parts: what it is called where it is read. */
+static const Symbolic *place_of_row(const Match *at)
+{
+  const Program *program = at->program;
+  int read = at->sums >= 0 ? at->sums : at->changes;
+  const ProgramAccess *access = &program->nodes[read].access;
+  const Symbolic *place = access->at[access->tensor->rank - 1].of_axes;
+  bool parts = at->part >= 0 && program_axes_in(program, place) >> at->part & 1;
+  return parts ? place : NULL;
+}
+
 /* Takes scale and masks by place off the scores: what is left the templates call. */
 static bool peel(Match *at)
 {
   FusedAttentionGrad *bound = at->bound;
-  const ScoreAxes axes = {at->program, at->row, at->key};
+  const ScoreAxes axes = {at->program, at->row, at->key, place_of_row(at)};
   ProgramValue inner, limit;
   AttentionBound mask = {0};
   double factor;
@@ -347,14 +365,11 @@ static bool is_changes(const Match *at, ProgramValue value)
   return value.kind == VALUE_NODE && changes.kind == VALUE_NODE && value.node == changes.node;
 }
 
-/* Do parts of gradients alone read it, be it in another shape? They read what keys that are seen left. */
+/* Do parts of gradients alone read it? They read what keys that are seen left. */
 static bool is_read_by_parts(const GraphTensor *tensor)
 {
-  for (unsigned i = 0; i < tensor->n_consumers; i++) {
-    const GraphNode *node = tensor->consumers[i];
-    bool looks = node->op->id == ONNX_Reshape && is_read_by_parts(node->outputs[0]);
-    if (node->op->id != ONNX_AttentionGradPart && !looks) return false;
-  }
+  for (unsigned i = 0; i < tensor->n_consumers; i++)
+    if (tensor->consumers[i]->op->id != ONNX_AttentionGradPart) return false;
   return !tensor->is_output;
 }
 
@@ -405,11 +420,47 @@ static unsigned input_of(const Match *at, int read)
   return read < 0 ? G_MAXUINT : at->binding->places[read];
 }
 
+/* Do parts begin as many indices of the dim on as each has, wherever rows are read, and in what changes with products? */
+static bool are_parts_of(const Match *at, unsigned dim)
+{
+  const FusedOperator *fused = at->binding->fused;
+  const FusedAttentionGrad *bound = at->bound;
+  Arena *arena = at->program->arena;
+  bool all = true;
+  for (unsigned i = 0; all && i < fused->n_inputs; i++)
+    all = symbolic_same(fused->inputs[i].strides[GRAD_PART],
+                        symbolic_mul(arena, fused->inputs[i].strides[dim], fused->dims[dim]));
+  if (!all || bound->gives_changes == G_MAXUINT) return all;
+  const FusedOutput *changes = &fused->outputs[bound->gives_changes];
+  return symbolic_same(changes->strides[GRAD_PART],
+                       symbolic_mul(arena, changes->strides[dim], fused->dims[dim]));
+}
+
+/* Heads that share keys, or rows, are those of all parts. */
+static bool join_parts(Match *at)
+{
+  FusedAttentionGrad *bound = at->bound;
+  int64_t parts;
+  bound->parts = 1;
+  if (at->part < 0) return true;
+  const Symbolic *extent = at->binding->fused->dims[GRAD_PART];
+  if (!symbolic_is_constant(extent, &parts) || parts < 1 || parts > MOST_PARTS)
+    return bind_refuse(at->binding, "the number of its parts is not known, or too large");
+  bound->parts = (unsigned)parts;
+  bound->parts_are_rows = at->group < 0 || !are_parts_of(at, GRAD_GROUP);
+  if (bound->parts_are_rows && !are_parts_of(at, GRAD_ROW))
+    return bind_refuse(at->binding, "its parts are neither heads nor rows behind one another");
+  const Symbolic **whole = bound->parts_are_rows ? &bound->rows : &bound->group;
+  *whole = symbolic_mul(at->program->arena, *whole, extent);
+  return true;
+}
+
 static bool settle(Match *at)
 {
   const Program *program = at->program;
   FusedAttentionGrad *bound = at->bound;
-  const int axes[GRAD_DIMS] = {at->batch, at->head, at->group, at->row, at->key, at->of_depth, at->of_width};
+  const int axes[GRAD_DIMS] = {at->batch, at->head,     at->group,    at->row,
+                               at->key,   at->of_depth, at->of_width, at->part};
   Space space;
   if (!bind_space(at->binding, &space, axes, GRAD_DIMS)) return false;
   if (!bind_take_space(at->binding, &space)) return false;
@@ -420,13 +471,14 @@ static bool settle(Match *at)
   bound->changes = input_of(at, at->changes);
   bound->batches = dims[GRAD_BATCH], bound->heads = dims[GRAD_HEAD], bound->group = dims[GRAD_GROUP];
   bound->rows = dims[GRAD_ROW], bound->keys = dims[GRAD_KEY];
+  if (!join_parts(at)) return false;
   if (bound->of_changes) {
     bound->depth = bound->width = program->axes[at->of_depth].extent;
   } else {
     bound->depth = program->axes[at->depth].extent;
     bound->width = program->axes[at->v >= 0 ? at->width : at->of_width].extent;
   }
-  const Symbolic *rows = dims[GRAD_BATCH];
+  const Symbolic *rows = symbolic_mul(program->arena, dims[GRAD_BATCH], dims[GRAD_PART]);
   for (unsigned d = GRAD_BATCH + 1; d <= GRAD_ROW; d++)
     rows = symbolic_mul(program->arena, rows, dims[d]);
   if (!bind_fits(at->binding, rows)) return false;
@@ -461,7 +513,7 @@ static bool bind(Binding *binding)
   Match at = {binding, bound, program};
   int *const nodes[] = {&at.product, &at.of_weights, &at.by_depth,   &at.by_width, &at.weights, &at.sums,
                         &at.delta,   &at.beside,     &at.grad_again, &at.changes,  &at.q,       &at.k,
-                        &at.v,       &at.grad,       &at.of_width,   &at.group};
+                        &at.v,       &at.grad,       &at.of_width,   &at.group,    &at.part};
   for (unsigned i = 0; i < G_N_ELEMENTS(nodes); i++)
     *nodes[i] = PROGRAM_NONE;
   if (take_changes(&at)) {

@@ -121,6 +121,24 @@ static double typical(const Problem *problem, const Symbolic *extent)
   return (double)choose_typical(problem, extent);
 }
 
+/* Keys that each row sees between both bounds; 0: there is one of them or none, or they are not known. *bounds: how many there are. */
+static double band_of(const FusedAttentionGrad *grad, unsigned *bounds)
+{
+  int64_t first = G_MININT64, last = G_MAXINT64, number;
+  if (grad->causal && symbolic_is_constant(grad->diagonal, &number)) last = number;
+  for (unsigned i = 0; i < grad->n_bounds; i++) {
+    const AttentionBound *bound = &grad->bounds[i];
+    if (!bound->from_row || !symbolic_is_constant(bound->number, &number)) continue;
+    if (bound->least)
+      first = MAX(first, number);
+    else
+      last = MIN(last, number);
+  }
+  bool from = first != G_MININT64, to = last != G_MAXINT64;
+  *bounds = from + to;
+  return from && to ? (double)MAX(last - first + 1, 0) : 0;
+}
+
 /* Tiles of all sides, whole ones. Rows that see keys up to their own, or from there on, leave half of the walks. */
 static Walks walks_of(const Problem *problem, const Choice *choice)
 {
@@ -135,11 +153,17 @@ static Walks walks_of(const Problem *problem, const Choice *choice)
   double columns = grad->of_changes
                        ? depth
                        : depth + (grad->gives_depth ? depth + width : 0) + (grad->gives_width ? width : 0);
-  bool cut = grad->causal != (attention_grad_lowest(grad) != NULL);
   double powers = grad->of_changes ? 0 : gpu_fact(gpu, "throughput.special");
-  Walks walks = {.share = cut ? 0.5 : 1,
+  unsigned bounds;
+  double band = band_of(grad, &bounds);
+  Walks walks = {.share = bounds == 1 ? 0.5 : 1,
                  .clocks = rows * keys * (2 * columns / rate + (powers > 0 ? 1 / powers : 0))};
-  walks.blocks = grad->of_rows ? pairs * heads * down : pairs * across * parts;
+  if (band > 0) {
+    down = fmin(down, ceil((keys + band) / rows));
+    across = fmin(across, ceil((rows + band) / keys));
+  }
+  walks.blocks = grad->of_rows ? pairs * heads * ceil(typical(problem, grad->rows) / rows)
+                               : pairs * ceil(typical(problem, grad->keys) / keys) * parts;
   walks.steps = grad->of_rows ? across : heads * down / parts;
   return walks;
 }

@@ -6,7 +6,6 @@
 #include "generator/choose/verdict.h"
 #include <math.h>
 
-#define PART_ROWS    128 /* of which parts of rows are multiples, as blocks of what changes with products are */
 #define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
 
 #define FACTS            "generator/choose/attention_grad_facts.def"
@@ -199,7 +198,7 @@ static const char *refuse_parts(const Problem *problem, const Choice *choice)
   if (grad->parts == 1 || !grad->parts_are_rows) return NULL;
   if (grad->n_bounds) return "rows that see keys of a window are not divided";
   bool known = symbolic_is_constant(problem->op->dims[GRAD_ROW], &rows);
-  bool whole = known && rows % PART_ROWS == 0 && rows % choice_int(choice, "rows", 1) == 0;
+  bool whole = known && rows % GRAD_ROWS_OF_PART == 0 && rows % choice_int(choice, "rows", 1) == 0;
   return whole ? NULL : "its parts do not begin with tiles of rows";
 }
 

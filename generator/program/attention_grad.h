@@ -22,6 +22,9 @@ enum {
  * behind a cap take; and the results. */
 enum { GRAD_PRODUCT, GRAD_OF_SCORES, GRAD_OF_DEPTH, GRAD_OF_WIDTH };
 
+/* Parts of rows are multiples of this: they begin with tiles, and with blocks of what changes with products. */
+#define GRAD_ROWS_OF_PART 128
+
 typedef struct FusedAttentionGrad {
   bool of_rows;                  /* of queries, else of keys or values */
   bool gives_depth, gives_width; /* it gives sums of columns of queries and keys; of values */

@@ -8,16 +8,15 @@
  *   and   %2 = read sums[0, b, h, t, c]   %3 = read sums[1, b, h, t, c]   %4 = Add(%2, %3)   write dK[b, h, t, c] = %4
  *
  * How many parts are worth it follows from the GPU: the judge tells. */
+#include "generator/program/attention_grad.h"
 #include "generator/program/bind.h"
 #include "generator/program/division.h"
 #include "generator/program/family.h"
 #include <string.h>
 
-#define MOST_SUMS   DIVISION_TENSORS
-#define MOST_PARTS  16
-#define MOST_SHARED 4 /* of them, of two sums in one kernel, which reads all before it adds */
-#define ROWS_OF_PART                                                                                         \
-  128 /* a multiple of them: parts begin with tiles, and with blocks of what changes with products */
+#define MOST_SUMS    DIVISION_TENSORS
+#define MOST_PARTS   16
+#define MOST_SHARED  4 /* of them, of two sums in one kernel, which reads all before it adds */
 #define PARTS_SUFFIX "_parts"
 #define SUMS_SUFFIX  "_sums"
 
@@ -86,7 +85,7 @@ static bool choose_way(Gradient *at, unsigned way, bool *applies)
   at->parts = MOST_PARTS - way % MOST_PARTS;
   if (at->parts == 1 || axis < 0) return true;
   at->axis = (unsigned)axis;
-  unit = at->parts * (axis == at->row ? ROWS_OF_PART : 1);
+  unit = at->parts * (axis == at->row ? GRAD_ROWS_OF_PART : 1);
   *applies =
       symbolic_is_constant(at->program->axes[axis].extent, &extent) && extent > 0 && extent % unit == 0;
   return true;

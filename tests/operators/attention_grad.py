@@ -87,7 +87,7 @@ check({"kind": "f32", "sizes": (1, 2, 1, 17, 19, 8, 8), "attributes": {"is_causa
 check({"kind": "bf16", "sizes": (2, 2, 2, 33, 31, 32, 16)})
 check({"kind": "f16", "sizes": (1, 4, 2, 65, 63, 16, 16), "attributes": {"is_causal": 1, "scale": 0.5}})
 check({"kind": "bf16", "sizes": (1, 2, 1, 40, 70, 16, 16), "attributes": {"left_window_size": 5, "right_window_size": 3}})
-check({"kind": "bf16", "sizes": (1, 64, 2, 8, 10, 16, 8), "attributes": {"is_causal": 1}})  # of 32 heads sixteen parts, whose sums are added
+check({"kind": "bf16", "sizes": (1, 64, 2, 8, 10, 16, 8), "attributes": {"is_causal": 1}})  # of 32 heads parts, whose sums are added
 hidden = [-math.inf if i % 7 == 3 or (i + j) % 5 == 0 else 0.25 * ((i * j) % 3) for i in range(33) for j in range(20)]
 check({"kind": "f16", "sizes": (1, 2, 1, 33, 20, 16, 16), "mask": ([33, 20], hidden)})  # rows 3, 10 .. see nothing
 

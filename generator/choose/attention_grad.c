@@ -167,12 +167,12 @@ static Walks walks_of(const Problem *problem, const Choice *choice)
   return walks;
 }
 
-/* Until the last block ends: alike ones go round by round, others begin with the longest. */
+/* Until the last block ends: alike ones go round by round, others begin with the longest. On all SMs, so that results are the same bits on
+ * fewer (--sms): these have the same parts. */
 static double product_clocks(const Problem *problem, const Choice *choice)
 {
   Walks walks = walks_of(problem, choice);
-  unsigned budget = problem->options ? problem->options->sm_budget : 0,
-           sms = budget ? budget : problem->gpu->sm_count;
+  double sms = problem->gpu->sm_count;
   double mean = walks.blocks / sms * walks.share;
   return walks.clocks * walks.steps * (walks.share < 1 ? fmax(1, mean) : ceil(walks.blocks / sms));
 }

@@ -10,10 +10,9 @@ causal2 h100
 causal2 h20 in 2 parts of its heads that share keys
 causal2 a100 in 2 parts of its heads that share keys
 
-# The same number on so many SMs of a larger GPU.
+# As many on fewer SMs of that GPU, so that results are the same bits there.
 $ adlgen compile heads1.json --gpu h100 --sms 64 --emit ptx --out out --explain | grep -c 'parts of its heads'
-0
-[exit 1]
+1
 
 # Parts of heads and of rows, and what is wrong where they begin elsewhere.
 $ for s in '[1, 16, 8, 32] [1, 1, 40, 32]' '[1, 1, 1024, 16] [1, 1, 10, 16]'; do q=${s% \[*}; k=${s#*\] }; echo '{"inputs": {"g": {"type": "f16", "shape": '$q'}, "q": {"type": "f16", "shape": '$q'}, "k": {"type": "f16", "shape": '$k'}, "v": {"type": "f16", "shape": '$k'}}, "nodes": [{"op": "Attention", "domain": "adlgen", "inputs": ["q", "k", "v"], "outputs": ["y", "", "", "", "l"]}, {"op": "AttentionGrad", "domain": "adlgen", "inputs": ["g", "q", "k", "v", "y", "l"], "outputs": ["dq", "dk", "dv"]}], "outputs": ["dq", "dk", "dv"]}' > parts$(echo $q | cut -d, -f2 | tr -d ' ').json; done

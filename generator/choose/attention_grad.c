@@ -48,11 +48,11 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
     choice_set_int(choice, "window", attention_grad_lowest(grad) != NULL);
   }
   choice_set_float(choice, "factor", grad->factor);
+  choice_set_int(choice, "parts", grad->parts);
   if (!grad->of_rows) {
-    bool some = grad->parts > 1 && !grad->parts_are_rows; /* of the heads that share keys */
+    bool some = grad->parts > 1 && grad->divided == GRAD_GROUP; /* of the heads that share keys */
     choice_set_int(choice, "shared", !symbolic_equals(some ? problem->op->dims[GRAD_GROUP] : grad->group, 1));
-    choice_set_int(choice, "parts", grad->parts);
-    choice_set_int(choice, "rows_in_parts", grad->parts > 1 && grad->parts_are_rows);
+    choice_set_int(choice, "rows_in_parts", grad->parts > 1 && grad->divided == GRAD_ROW);
     choice_set_int(choice, "gives", !grad->gives_depth ? 2 : !grad->gives_width);
     choice_set_int(choice, "leaves", grad->gives_changes != G_MAXUINT);
   }
@@ -161,9 +161,10 @@ static Walks walks_of(const Problem *problem, const Choice *choice)
     down = fmin(down, ceil((keys + band) / rows));
     across = fmin(across, ceil((rows + band) / keys));
   }
-  walks.blocks = grad->of_rows ? pairs * heads * ceil(typical(problem, grad->rows) / rows)
-                               : pairs * ceil(typical(problem, grad->keys) / keys) * parts;
-  walks.steps = grad->of_rows ? across : heads * down / parts;
+  walks.blocks = pairs * parts *
+                 (grad->of_rows ? heads * ceil(typical(problem, grad->rows) / rows)
+                                : ceil(typical(problem, grad->keys) / keys));
+  walks.steps = (grad->of_rows ? across : heads * down) / parts;
   return walks;
 }
 
@@ -183,23 +184,25 @@ static double sums_clocks(const Problem *problem)
   const FusedAttentionGrad *grad = attention_grad_of(problem->op);
   const Gpu *gpu = problem->gpu;
   double columns = (grad->gives_depth ? typical(problem, grad->depth) : 0) +
-                   (grad->gives_width ? typical(problem, grad->width) : 0);
+                   (grad->gives_width ? typical(problem, grad->width) : 0),
+         of = grad->of_rows ? typical(problem, grad->group) * typical(problem, grad->rows)
+                            : typical(problem, grad->keys);
   if (grad->parts == 1 || !(gpu->memory_bandwidth > 0)) return 0;
-  double bytes = typical(problem, grad->batches) * typical(problem, grad->heads) * grad->parts *
-                 typical(problem, grad->keys) * columns * sizeof(float);
+  double bytes = typical(problem, grad->batches) * typical(problem, grad->heads) * of * grad->parts *
+                 columns * sizeof(float);
   return bytes / (gpu->model->copy_efficiency * gpu->memory_bandwidth) * attention_clock(gpu);
 }
 
-/* Parts of rows begin with tiles; those of a window have few of the walks' steps, which are not known here. */
+/* Parts of rows and keys begin with tiles; those of a window have few of the walks' steps, which are not known here. */
 static const char *refuse_parts(const Problem *problem, const Choice *choice)
 {
   const FusedAttentionGrad *grad = attention_grad_of(problem->op);
-  int64_t rows;
-  if (grad->parts == 1 || !grad->parts_are_rows) return NULL;
-  if (grad->n_bounds) return "rows that see keys of a window are not divided";
-  bool known = symbolic_is_constant(problem->op->dims[GRAD_ROW], &rows);
-  bool whole = known && rows % GRAD_ROWS_OF_PART == 0 && rows % choice_int(choice, "rows", 1) == 0;
-  return whole ? NULL : "its parts do not begin with tiles of rows";
+  int64_t each, tile = choice_int(choice, grad->of_rows ? "keys" : "rows", 1);
+  if (grad->parts == 1 || grad->divided == GRAD_GROUP) return NULL;
+  if (grad->n_bounds) return "rows or keys of a window are not divided";
+  bool known = symbolic_is_constant(problem->op->dims[grad->divided], &each);
+  bool whole = known && each % GRAD_ROWS_OF_PART == 0 && each % tile == 0;
+  return whole ? NULL : "its parts do not begin with tiles of rows or keys";
 }
 
 void judge_attention_grad(const Problem *problem, bool priced, ProgramVerdict *verdict)

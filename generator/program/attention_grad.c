@@ -16,7 +16,8 @@ void visit_attention_grad(const FusedOperator *op, const BindingVisitor *visitor
   visitor->number(16 * grad->of_changes + 8 * grad->of_rows + 4 * grad->gives_depth + 2 * grad->gives_width +
                       grad->causal,
                   visitor->data);
-  visitor->number(grad->parts_are_rows ? -(int64_t)grad->parts : grad->parts, visitor->data);
+  visitor->number(grad->parts, visitor->data);
+  visitor->number(grad->divided, visitor->data);
   visitor->number(grad->type, visitor->data);
   visitor->operand(&grad->score, visitor->data);
   visitor->operand(&grad->slope, visitor->data);
@@ -27,6 +28,8 @@ void visit_attention_grad(const FusedOperator *op, const BindingVisitor *visitor
 
 void describe_attention_grad(const FusedOperator *op, GString *text)
 {
+  static const char *const names[GRAD_DIMS] = {
+      [GRAD_GROUP] = "these", [GRAD_ROW] = "rows", [GRAD_KEY] = "keys"};
   const FusedAttentionGrad *grad = attention_grad_of(op);
   g_string_append_printf(text, "  gradients of %s %s,",
                          grad->of_changes                         ? "queries, of what changes with products"
@@ -42,8 +45,7 @@ void describe_attention_grad(const FusedOperator *op, GString *text)
   fused_put_value(text, "heads of keys", grad->heads);
   fused_put_value(text, "that so many share", grad->group);
   if (grad->parts > 1)
-    g_string_append_printf(text, ", in %u parts of %s,", grad->parts,
-                           grad->parts_are_rows ? "rows" : "these");
+    g_string_append_printf(text, ", in %u parts of %s,", grad->parts, names[grad->divided]);
   g_string_append_printf(text, " scale %.9g of ", grad->scale);
   fused_put_operand(text, op, &grad->score);
   if (grad->causal) fused_put_value(text, ", keys up to row +", grad->diagonal);
@@ -57,14 +59,15 @@ unsigned types_attention_grad(const FusedOperator *op, NumberType *types)
   return 1;
 }
 
-/* Parts are rows, r, or heads, p. */
+/* Parts are of heads, p, rows, r, or keys, s. */
 unsigned extents_attention_grad(const FusedOperator *op, FamilyExtent *extents)
 {
+  static const char *const letters[GRAD_DIMS] = {[GRAD_GROUP] = "p", [GRAD_ROW] = "r", [GRAD_KEY] = "s"};
   const FusedAttentionGrad *grad = attention_grad_of(op);
   const FamilyExtent all[] = {{"b", grad->batches}, {"h", grad->heads},
                               {"g", grad->group},   {"m", grad->rows},
                               {"t", grad->keys},    {"d", grad->depth},
-                              {"e", grad->width},   {grad->parts_are_rows ? "r" : "p", op->dims[GRAD_PART]}};
+                              {"e", grad->width},   {letters[grad->divided], op->dims[GRAD_PART]}};
   unsigned n = G_N_ELEMENTS(all) - (grad->parts == 1);
   for (unsigned i = 0; i < n; i++)
     extents[i] = all[i];

@@ -1,8 +1,8 @@
 /* Gradients of attention as their family sees them; for the family's own files, as attention.h is.
  *
  * Scores are computed again of queries and keys, weights of these and the log-sum-exp of each row. Dims are [batch, head of keys, which of
- * the heads of queries that share it, row, key, column of queries and keys, column of values, part]. Parts of rows, or of the heads that share
- * keys, have sums of their own. */
+ * the heads of queries that share it, row, key, column of queries and keys, column of values, part]. Parts of what sums are along, of rows,
+ * of the heads that share keys, or of keys, have sums of their own. */
 #pragma once
 #include "generator/program/attention.h"
 
@@ -34,13 +34,12 @@ typedef struct FusedAttentionGrad {
   unsigned
       gives_changes; /* of outputs[]: what changes with products, keys by rows; G_MAXUINT: it stays in registers */
   const Symbolic *batches, *heads, *group, *rows, *keys, *depth, *width; /* of all parts */
-  unsigned parts;                                                        /* 1: none */
-  bool parts_are_rows; /* each has so many rows of all heads, else so many of the heads that share keys */
-  FusedOperand score;  /* GRAD_PRODUCT or a STEP: scores but for the scale */
-  FusedOperand slope;  /* GRAD_OF_SCORES or a STEP: what changes with products */
-  double scale;        /* multiplies scores */
-  double factor;       /* multiplies the sums of GRAD_OF_DEPTH */
-  bool causal;         /* key <= row + diagonal is seen, no other */
+  unsigned parts, divided; /* 1: none; the dim that parts are of, GRAD_GROUP, GRAD_ROW or GRAD_KEY */
+  FusedOperand score;      /* GRAD_PRODUCT or a STEP: scores but for the scale */
+  FusedOperand slope;      /* GRAD_OF_SCORES or a STEP: what changes with products */
+  double scale;            /* multiplies scores */
+  double factor;           /* multiplies the sums of GRAD_OF_DEPTH */
+  bool causal;             /* key <= row + diagonal is seen, no other */
   const Symbolic *diagonal;
   AttentionBound bounds[ATTENTION_MOST_BOUNDS]; /* all others, none of them loaded */
   unsigned n_bounds;

@@ -1,6 +1,6 @@
-/* Gradients of keys and values in parts: a block of keys walks the rows of all heads that share them, so few keys of few heads are few
- * blocks. Then these heads, or the rows, are divided: each part's blocks leave its sums in f32, which kernels add in the order of the
- * parts.
+/* Gradients of attention in parts: a block of keys walks the rows of all heads that share them, so few keys of few heads are few blocks. Then
+ * these heads, or the rows, are divided: each part's blocks leave its sums in f32, which kernels add in the order of the parts. So are the keys
+ * that few rows see, for gradients of queries.
  *
  *   %1 = reduce dot {g, m} %0, Q[b, h*G + g, m, c]     becomes     %1 = reduce dot {g, m} %0, Q[b, h*G + p*(G / 2) + g, m, c]
  *   write dK[b, h, t, c] = %1                                      write sums[p, b, h, t, c] = %1
@@ -24,6 +24,7 @@ typedef struct {
   const Program *program;
   unsigned sums[MOST_SUMS], n_sums; /* nodes: contractions along rows */
   int row, group;                   /* axes that they are along; PROGRAM_NONE */
+  bool of_queries;                  /* they are along keys, which `row` is then */
   unsigned axis;                    /* that is divided */
   int64_t parts;
   const Symbolic *moved; /* what stands for the axis: where its part begins, and its own index */
@@ -53,7 +54,7 @@ static bool find_sums(Gradient *at)
   return at->n_sums > 0;
 }
 
-/* Rows have log-sum-exps, which are subtracted; so have heads that share keys. Sums along keys are none of these. */
+/* Rows have log-sum-exps, which are subtracted; so have heads that share keys. Sums along keys are those of queries. */
 static bool find_rows(Gradient *at)
 {
   const Program *program = at->program;
@@ -72,7 +73,9 @@ static bool find_rows(Gradient *at)
     if (others) at->group = __builtin_ctz(others);
     return true;
   }
-  return false;
+  at->of_queries = true;
+  at->row = __builtin_ctz(along);
+  return __builtin_popcount(along) == 1;
 }
 
 /* First rows, then heads, in many parts, then in fewer. false: there are no more ways. */
@@ -115,25 +118,35 @@ static void name_part(Gradient *at)
 
 /* ---- sums ---- */
 
-/* Parts, then what the sum varies along. */
+/* Axes that a sum varies along, and the parts', which is PROGRAM_NONE: the first, of queries behind the heads, whose parts lie side by side. */
+static unsigned axes_of(const Gradient *at, unsigned sum, int *axes)
+{
+  uint32_t varies = at->program->varies[at->sums[sum]];
+  unsigned n = 0, before = at->of_queries ? (unsigned)__builtin_popcount(varies) - 2 : 0;
+  for (unsigned i = 0; i < at->program->n_axes; i++) {
+    if (!(varies >> i & 1)) continue;
+    if (n == before) axes[n++] = PROGRAM_NONE;
+    axes[n++] = (int)i;
+  }
+  return n;
+}
+
 static bool make_tensor(Gradient *at, unsigned sum)
 {
   const Program *program = at->program;
   Arena *arena = program->arena;
   const ProgramNode *reduce = &program->nodes[at->sums[sum]];
   GraphTensor *tensor = arena_new_object(arena, GraphTensor);
+  int axes[PROGRAM_MAX_AXES + 1];
   *tensor = (GraphTensor){
       .name = "sums", .kind = TENSOR_COMPUTED, .type = reduce->compute, .align = 16, .mark = reduce->mark};
-  tensor->shape[tensor->rank++] = at->part.extent;
-  for (unsigned i = 0; i < program->n_axes; i++) {
-    if (!(program->varies[at->sums[sum]] >> i & 1)) continue;
-    if (tensor->rank == GRAPH_MAX_RANK) return false;
-    tensor->shape[tensor->rank++] = program->axes[i].extent;
-  }
+  tensor->rank = axes_of(at, sum, axes);
+  if (tensor->rank > GRAPH_MAX_RANK) return false;
   const Symbolic *stride = symbolic_constant(arena, 1);
-  for (unsigned i = tensor->rank; i-- > 0;) {
-    tensor->strides[i] = stride;
-    stride = symbolic_mul(arena, stride, tensor->shape[i]);
+  for (unsigned d = tensor->rank; d-- > 0;) {
+    tensor->shape[d] = axes[d] == PROGRAM_NONE ? at->part.extent : program->axes[axes[d]].extent;
+    tensor->strides[d] = stride;
+    stride = symbolic_mul(arena, stride, tensor->shape[d]);
   }
   at->tensors[sum] = tensor;
   return true;
@@ -142,11 +155,11 @@ static bool make_tensor(Gradient *at, unsigned sum)
 static ProgramAccess access_sums(const Gradient *at, unsigned sum, const Symbolic *part)
 {
   ProgramAccess access = {.tensor = at->tensors[sum]};
-  unsigned d = 0;
-  access.at[d++] = (ProgramIndex){part, PROGRAM_NONE};
-  for (unsigned i = 0; i < at->program->n_axes; i++)
-    if (at->program->varies[at->sums[sum]] >> i & 1)
-      access.at[d++] = (ProgramIndex){at->program->axes[i].symbol, PROGRAM_NONE};
+  int axes[PROGRAM_MAX_AXES + 1];
+  unsigned n = axes_of(at, sum, axes);
+  for (unsigned d = 0; d < n; d++)
+    access.at[d] =
+        (ProgramIndex){axes[d] == PROGRAM_NONE ? part : at->program->axes[axes[d]].symbol, PROGRAM_NONE};
   return access;
 }
 
@@ -346,6 +359,8 @@ bool divide_gradient(const Program *program, unsigned way, ProgramDivision *divi
   memcpy(division->workspace, at.tensors, sizeof at.tensors);
   division->n_workspace = at.n_sums;
   division->how = arena_printf(program->arena, "in %d parts of its %s", (int)at.parts,
-                               (int)at.axis == at.row ? "rows" : "heads that share keys");
+                               (int)at.axis != at.row ? "heads that share keys"
+                               : at.of_queries        ? "keys"
+                                                      : "rows");
   return true;
 }

@@ -149,21 +149,37 @@ static int contracted(const Match *at, int node)
   return __builtin_popcount(axes) == 1 ? __builtin_ctz(axes) : PROGRAM_NONE;
 }
 
-/* Axes of queries that sums along rows are not along: parts have sums of their own. */
+static uint32_t summed_along(const Match *at)
+{
+  return at->program->nodes[at->by_depth >= 0 ? at->by_depth : at->by_width].axes;
+}
+
+/* Of axes that queries alone have, or keys alone, those that sums along the others are not along: parts have sums of their own. */
 static uint32_t parts_of(const Match *at, uint32_t own)
 {
-  int sums = at->by_depth >= 0 ? at->by_depth : at->by_width;
-  uint32_t along = own & at->program->nodes[sums].axes;
+  uint32_t along = own & summed_along(at);
   return along ? own & ~along : 0;
 }
 
-/* Batches and heads: what all operands walk along, and what keys do not; parts of rows, or of heads that share keys. */
+/* Of sums along keys: what keys are read by beside their axis. */
+static uint32_t parts_of_keys(const Match *at)
+{
+  const ProgramAccess *access = &at->program->nodes[at->k].access;
+  if (!(summed_along(at) >> at->key & 1)) return 0;
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    uint32_t axes = program_axes_in(at->program, access->at[d].of_axes);
+    if (axes >> at->key & 1) return axes & ~(1u << at->key);
+  }
+  return 0;
+}
+
+/* Batches and heads: what all operands walk along, and what keys do not; parts of what sums are along. */
 static bool find_batches(Match *at, uint32_t varies)
 {
   const Program *program = at->program;
   uint32_t all = varies & ~(1u << at->key), of_queries = all & ~program->varies[at->k],
-           parts = parts_of(at, of_queries), shared = of_queries & ~parts & ~(1u << at->row),
-           own = all & program->varies[at->k];
+           parts = parts_of(at, of_queries) | parts_of_keys(at),
+           shared = of_queries & ~parts & ~(1u << at->row), own = all & program->varies[at->k] & ~parts;
   if (__builtin_popcount(parts) > 1) return bind_refuse(at->binding, "it has parts of parts");
   at->part = parts ? __builtin_ctz(parts) : PROGRAM_NONE;
   if (__builtin_popcount(shared) > 1 || __builtin_popcount(own) > 2)
@@ -194,9 +210,11 @@ static bool find_axes(Match *at)
   at->k = bind_read_of(at->program, product->operands[1]);
   at->depth = contracted(at, at->product);
   if (at->depth < 0) return bind_refuse(at->binding, "it contracts along several axes");
-  at->key = bind_own_axis(program, (unsigned)at->k, (unsigned)at->q, product->axes);
-  uint32_t own = program->varies[at->q] & ~program->varies[at->k] & ~product->axes;
-  at->row = bind_own_axis(program, (unsigned)at->q, (unsigned)at->k, product->axes | parts_of(at, own));
+  uint32_t of_queries = program->varies[at->q] & ~program->varies[at->k] & ~product->axes,
+           of_keys = program->varies[at->k] & ~program->varies[at->q] & ~product->axes;
+  at->key = bind_own_axis(program, (unsigned)at->k, (unsigned)at->q, product->axes | parts_of(at, of_keys));
+  at->row =
+      bind_own_axis(program, (unsigned)at->q, (unsigned)at->k, product->axes | parts_of(at, of_queries));
   if (at->row < 0 || at->key < 0)
     return bind_refuse(at->binding, "its queries or keys have no rows of their own");
   if (!find_batches(at, program->varies[at->product]) || !check_along(at, at->by_width) ||
@@ -290,22 +308,25 @@ static bool check_changes(Match *at)
 
 /* ---- steps ---- */
 
-/* Of a row among those of all parts: what it is called where it is read. */
-static const Symbolic *place_of_row(const Match *at)
+/* The index of a row, or key, among those of all parts, as it is read along a dimension of `read`; NULL: its axis is. */
+static const Symbolic *place_of(const Match *at, int read, int axis)
 {
   const Program *program = at->program;
-  int read = at->sums >= 0 ? at->sums : at->changes;
   const ProgramAccess *access = &program->nodes[read].access;
-  const Symbolic *place = access->at[access->tensor->rank - 1].of_axes;
-  bool parts = at->part >= 0 && program_axes_in(program, place) >> at->part & 1;
-  return parts ? place : NULL;
+  for (unsigned d = 0; at->part >= 0 && d < access->tensor->rank; d++) {
+    uint32_t axes = program_axes_in(program, access->at[d].of_axes);
+    if (axes == (1u << axis | 1u << at->part)) return access->at[d].of_axes;
+  }
+  return NULL;
 }
 
 /* Takes scale and masks by place off the scores: what is left the templates call. */
 static bool peel(Match *at)
 {
   FusedAttentionGrad *bound = at->bound;
-  const ScoreAxes axes = {at->program, at->row, at->key, place_of_row(at)};
+  const ScoreAxes axes = {at->program, at->row, at->key,
+                          place_of(at, at->sums >= 0 ? at->sums : at->changes, at->row),
+                          place_of(at, at->k, at->key)};
   ProgramValue inner, limit;
   AttentionBound mask = {0};
   double factor;
@@ -436,7 +457,20 @@ static bool are_parts_of(const Match *at, unsigned dim)
                        symbolic_mul(arena, changes->strides[dim], fused->dims[dim]));
 }
 
-/* Heads that share keys, or rows, are those of all parts. */
+/* Results of parts of keys are those of heads behind one another: a head's parts come before the next head. */
+static bool have_parts_beside(const Match *at)
+{
+  const FusedOperator *fused = at->binding->fused;
+  Arena *arena = at->program->arena;
+  bool all = true;
+  for (unsigned i = 0; all && i < fused->n_outputs; i++)
+    all = symbolic_equals(fused->dims[GRAD_GROUP], 1) ||
+          symbolic_same(fused->outputs[i].strides[GRAD_GROUP],
+                        symbolic_mul(arena, fused->outputs[i].strides[GRAD_PART], fused->dims[GRAD_PART]));
+  return all;
+}
+
+/* What is divided is that of all parts from here on. */
 static bool join_parts(Match *at)
 {
   FusedAttentionGrad *bound = at->bound;
@@ -447,10 +481,14 @@ static bool join_parts(Match *at)
   if (!symbolic_is_constant(extent, &parts) || parts < 1 || parts > MOST_PARTS)
     return bind_refuse(at->binding, "the number of its parts is not known, or too large");
   bound->parts = (unsigned)parts;
-  bound->parts_are_rows = at->group < 0 || !are_parts_of(at, GRAD_GROUP);
-  if (bound->parts_are_rows && !are_parts_of(at, GRAD_ROW))
-    return bind_refuse(at->binding, "its parts are neither heads nor rows behind one another");
-  const Symbolic **whole = bound->parts_are_rows ? &bound->rows : &bound->group;
+  bound->divided = bound->of_rows                                   ? GRAD_KEY
+                   : at->group >= 0 && are_parts_of(at, GRAD_GROUP) ? GRAD_GROUP
+                                                                    : GRAD_ROW;
+  if (!are_parts_of(at, bound->divided) || (bound->of_rows && !have_parts_beside(at)))
+    return bind_refuse(at->binding, "its parts are no heads, rows or keys behind one another");
+  const Symbolic **whole = bound->divided == GRAD_KEY   ? &bound->keys
+                           : bound->divided == GRAD_ROW ? &bound->rows
+                                                        : &bound->group;
   *whole = symbolic_mul(at->program->arena, *whole, extent);
   return true;
 }

@@ -88,8 +88,9 @@ bool scores_are_masked(const ScoreAxes *at, ProgramValue value, ProgramValue *sc
   if (kept == hidden || where->operands[0].kind != VALUE_NODE) return false;
   const ProgramNode *compare = &program->nodes[where->operands[0].node];
   if (!is_bound(at, compare, &above, &less) || !is_limit(at, compare->operands[1])) return false;
-  const Symbolic *index = compared(at, compare->operands[0]), *rest, *key = along(at, at->key),
-                 *distance = symbolic_sub(arena, key, at->place ? at->place : along(at, at->row));
+  const Symbolic *index = compared(at, compare->operands[0]), *rest,
+                 *key = at->key_place ? at->key_place : along(at, at->key),
+                 *distance = symbolic_sub(arena, key, at->row_place ? at->row_place : along(at, at->row));
   bound->from_row = is_index(at, index, distance, &rest, &turned);
   if (!bound->from_row && !is_index(at, index, key, &rest, &turned)) return false;
   /* seen: index <= right - less, or, where it is above that (or what is hidden is below), index >= right - less + 1 */

@@ -6,7 +6,7 @@
 typedef struct ScoreAxes {
   const Program *program;
   int row, key;
-  const Symbolic *place; /* of the row, where that is more than its axis; NULL */
+  const Symbolic *row_place, *key_place; /* where that is more than the axis; NULL */
 } ScoreAxes;
 
 /* Is the value what an elementwise operator of that kind gives? */

@@ -470,6 +470,18 @@ static bool have_parts_beside(const Match *at)
   return all;
 }
 
+/* Parts of one head each: its index is theirs. */
+static void step_by_parts(Match *at)
+{
+  FusedOperator *fused = at->binding->fused;
+  if (!symbolic_equals(fused->dims[GRAD_GROUP], 1)) return;
+  for (unsigned i = 0; i < fused->n_inputs; i++)
+    fused->inputs[i].strides[GRAD_GROUP] = fused->inputs[i].strides[GRAD_PART];
+  if (at->bound->gives_changes == G_MAXUINT) return;
+  FusedOutput *changes = &fused->outputs[at->bound->gives_changes];
+  changes->strides[GRAD_GROUP] = changes->strides[GRAD_PART];
+}
+
 /* What is divided is that of all parts from here on. */
 static bool join_parts(Match *at)
 {
@@ -481,9 +493,8 @@ static bool join_parts(Match *at)
   if (!symbolic_is_constant(extent, &parts) || parts < 1 || parts > MOST_PARTS)
     return bind_refuse(at->binding, "the number of its parts is not known, or too large");
   bound->parts = (unsigned)parts;
-  bound->divided = bound->of_rows                                   ? GRAD_KEY
-                   : at->group >= 0 && are_parts_of(at, GRAD_GROUP) ? GRAD_GROUP
-                                                                    : GRAD_ROW;
+  bound->divided = bound->of_rows ? GRAD_KEY : place_of(at, at->sums, at->row) ? GRAD_ROW : GRAD_GROUP;
+  if (bound->divided == GRAD_GROUP) step_by_parts(at);
   if (!are_parts_of(at, bound->divided) || (bound->of_rows && !have_parts_beside(at)))
     return bind_refuse(at->binding, "its parts are no heads, rows or keys behind one another");
   const Symbolic **whole = bound->divided == GRAD_KEY   ? &bound->keys

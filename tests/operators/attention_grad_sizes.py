@@ -39,7 +39,7 @@ MUTANTS = [
     ("keys", "%i * $keys - DIAGONAL) / $rows", "%i * $keys - DIAGONAL) / $rows + 1"),    # the tile on the diagonal is left out
     ("queries", "min(M, (%i + 1) * $rows) + DIAGONAL", "min(M, %i * $rows + 1) + DIAGONAL"),
     ("keys", "min(%to, max(0, (%i + 1) * $keys - LOWEST))", "min(%to, max(0, %i * $keys - LOWEST))"),  # the window's edge
-    ("queries", "max(0, %i * $rows + LOWEST) / $keys)", "max(0, %i * $rows + $keys + LOWEST) / $keys)"),
+    ("queries", "max(%from, %i * $rows + LOWEST) / $keys)", "max(%from, %i * $rows + $keys + LOWEST) / $keys)"),
     ("keys", "sub %of_weights, %delta", "add %of_weights, 0.0"),                  # the mean is not subtracted
     ("keys", "<- SUMS[%b, %h, %g, %m]", "<- SUMS[%b, %h, 0, %m]"),                # log-sum-exps of another head
     ("keys", "<- DELTA[%b, %h, %g, %m]", "<- DELTA[%b, %h, %g, %m + 1]"),         # of the neighbour row
@@ -50,6 +50,7 @@ MUTANTS = [
     ("keys", "%part * %sharing", "0"),                                            # all parts are of the first heads
     ("keys", "%from + M / $parts", "M"),                                          # a part has the rows of those behind it, too
     ("keys", "max(%from, %i * $keys - DIAGONAL) / 128", "max(0, %i * $keys - DIAGONAL) / 128"),  # and of those in front of it
+    ("queries", "%from + N / $parts", "N"),                                       # of keys
     ("rows", "min(M, (%i + 1) * $rows) + DIAGONAL", "min(M, %i * $rows + 1) + DIAGONAL"),
     ("rows", "K[%b, %h, %j * $keys, 0]", "K[%b, %h, 0, 0]"),                      # a stale tile
 ]
@@ -57,7 +58,8 @@ FOUND_BY = [{"kind": "bf16", "sizes": (1, 4, 2, 200, 268, 64, 64), "attributes":
             {"kind": "bf16", "sizes": (1, 2, 2, 264, 132, 64, 64), "attributes": BAND},
             {"kind": "bf16", "sizes": (1, 2, 1, 200, 268, 128, 128), "attributes": CAUSAL},
             {"kind": "bf16", "sizes": (1, 1, 1, 1024, 70, 128, 128), "attributes": CAUSAL},  # in parts of its rows
-            {"kind": "bf16", "sizes": (1, 16, 1, 40, 40, 64, 64), "attributes": CAUSAL}]     # in parts of its heads
+            {"kind": "bf16", "sizes": (1, 16, 1, 40, 40, 64, 64), "attributes": CAUSAL},     # in parts of its heads
+            {"kind": "bf16", "sizes": (1, 2, 1, 16, 1024, 16, 16), "attributes": {}}]        # of its keys
 
 
 def is_found(mutant):

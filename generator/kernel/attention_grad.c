@@ -228,6 +228,20 @@ static void open_scores(StepScope *scope, KernelBuild *build, Place *place, cons
   scope_open(scope, build, name);
   scope->data = place;
   scope->load = load_input;
+  scope->approximate =
+      true; /* as weights' exponentials are, and as the attention's own steps, whose log-sum-exps these are of */
+  scope->least = step_precision(attention_grad_of(build->op)->type);
+}
+
+/* x of x times a number, which joins the factor. */
+static IrExpr *without_factor(IrExpr *score, double *factor)
+{
+  const IrOp *op = score->kind == EXPR_VALUE ? score->value->def : NULL;
+  bool times = op && op->code == OP_MUL && op->operands[1]->kind == EXPR_FLOAT;
+  double both = times ? *factor * op->operands[1]->number : 0;
+  if (!times || !isnormal((float)both)) return score;
+  *factor = both;
+  return op->operands[0];
 }
 
 /* Exponents of 2: scores, less what rows sum up to. */
@@ -245,9 +259,11 @@ static bool write_power(KernelBuild *build)
   scope_add_tensors(&scope);
   if (!write_step(&scope, &grad->score)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
+  double factor = grad->scale / G_LN2;
   IrExpr *score = step_convert(&writer, scope_operand(&scope, &grad->score), NUMBER_F32);
+  score = without_factor(score, &factor);
   IrExpr *power = ir_emit_value(&scope.builder, OP_FMA, ir_tile(module, NUMBER_F32, 2, place.extent, NULL),
-                                "power", 3, score, ir_float(module, grad->scale / G_LN2), base);
+                                "power", 3, score, ir_float(module, factor), base);
   for (unsigned i = 0; i < grad->n_bounds; i++)
     power = within(&scope, &grad->bounds[i], power);
   scope_close(&scope, power);

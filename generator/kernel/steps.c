@@ -109,9 +109,28 @@ static IrType broadcast(IrExpr *const *operands, unsigned n, NumberType element)
   return type;
 }
 
+/* Where approximations will do x / a is x (1 / a), which is rounded once more and has no long way, and two factors are one. What x is
+ * multiplied by; *x: of which. NULL: it is not that. */
+static IrExpr *one_factor(const StepWriter *writer, IrOpcode code, NumberType element,
+                          IrExpr *const *operands, IrExpr **x)
+{
+  bool known = writer->approximate && (code == OP_DIV || code == OP_MUL) && element == NUMBER_F32 &&
+               is_tile(operands[0]) && operands[1]->kind == EXPR_FLOAT;
+  if (!known) return NULL;
+  double by = code == OP_DIV ? 1 / operands[1]->number : operands[1]->number;
+  const IrOp *inner = operands[0]->value->def;
+  bool twice = inner && inner->code == OP_MUL && inner->operands[1]->kind == EXPR_FLOAT;
+  if (code == OP_MUL && !twice) return NULL;
+  *x = twice ? inner->operands[0] : operands[0];
+  if (twice) by *= inner->operands[1]->number;
+  return isnormal((float)by) ? ir_float(writer->builder->module, (float)by) : NULL;
+}
+
 static IrExpr *emit(StepWriter *writer, IrOpcode code, NumberType element, const char *name,
                     IrExpr *const *operands, unsigned n)
 {
+  IrExpr *x, *by = one_factor(writer, code, element, operands, &x);
+  if (by) return emit(writer, OP_MUL, element, name, (IrExpr *[]){x, by}, 2);
   IrOp *op = ir_emit_array(writer->builder, code, n, operands);
   bool is_float = number_class(element) == NUMBER_FLOAT;
   if ((code == OP_MIN || code == OP_MAX) && is_float) ir_attribute_set(op, ATTR_NAN, NULL);

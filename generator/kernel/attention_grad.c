@@ -61,15 +61,16 @@ static void read_at_zero(IrOp *op, void *data)
 }
 
 /* Of all parts; parts of keys are those of each of the heads that share them. */
-static const Symbolic *extent_of(const FusedOperator *op, unsigned dim)
+static const Symbolic *extent_of(KernelBuild *build, unsigned dim)
 {
+  const FusedOperator *op = build->op;
   const FusedAttentionGrad *grad = attention_grad_of(op);
   switch (dim) {
   case GRAD_GROUP: return grad->group;
   case GRAD_ROW: return grad->rows;
   case GRAD_KEY: return grad->keys;
   case GRAD_PART:
-    return grad->of_rows ? symbolic_mul(op->program->arena, grad->group, op->dims[dim]) : op->dims[dim];
+    return grad->of_rows ? symbolic_mul(build->expressions, grad->group, op->dims[dim]) : op->dims[dim];
   default: return op->dims[dim];
   }
 }
@@ -80,7 +81,7 @@ static IrValue *add_tensor(KernelBuild *build, const char *side, unsigned positi
   const unsigned dims[RANK] = {GRAD_BATCH, GRAD_HEAD, beside, tile[0], tile[1]};
   const Symbolic *own_dims[RANK], *own_strides[RANK];
   for (unsigned d = 0; d < RANK; d++) {
-    own_dims[d] = extent_of(build->op, dims[d]);
+    own_dims[d] = extent_of(build, dims[d]);
     own_strides[d] = strides[dims[d]];
   }
   return kernel_add_tensor(build, side, position, tensor, RANK, own_dims, own_strides);

@@ -168,14 +168,18 @@ static Walks walks_of(const Problem *problem, const Choice *choice)
   return walks;
 }
 
+#define EVEN                                                                                                 \
+  1.1 /* of as long as blocks would take that all SMs share to the end: what parts gain then their sums take */
+
 /* Until the last block ends: alike ones go round by round, others begin with the longest. On all SMs, so that results are the same bits on
  * fewer (--sms): these have the same parts. */
-static double product_clocks(const Problem *problem, const Choice *choice)
+static double product_clocks(const Problem *problem, const Choice *choice, bool *even)
 {
   Walks walks = walks_of(problem, choice);
-  double sms = problem->gpu->sm_count;
-  double mean = walks.blocks / sms * walks.share;
-  return walks.clocks * walks.steps * (walks.share < 1 ? fmax(1, mean) : ceil(walks.blocks / sms));
+  double shared = walks.blocks / problem->gpu->sm_count * walks.share,
+         longest = walks.share < 1 ? fmax(1, shared) : ceil(walks.blocks / problem->gpu->sm_count);
+  *even = longest <= EVEN * shared;
+  return walks.clocks * walks.steps * longest;
 }
 
 /* Sums of parts go through memory; whole ones are few beside what is read. */
@@ -215,5 +219,6 @@ void judge_attention_grad(const Problem *problem, bool priced, ProgramVerdict *v
   else if ((why = refuse_parts(problem, &chooser->variants[0])) != NULL)
     verdict_refuse(verdict, why);
   else if (priced)
-    verdict_price(verdict, product_clocks(problem, &chooser->variants[0]) + sums_clocks(problem), NULL);
+    verdict_price(
+        verdict, product_clocks(problem, &chooser->variants[0], &verdict->even) + sums_clocks(problem), NULL);
 }

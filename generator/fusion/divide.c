@@ -27,7 +27,7 @@ static void divide_program(Fuser *fuser, Group *group)
   ProgramDivision division;
   if (!fused || !fused->family->divide || !fused->family->divide(whole, 0, &division)) return;
   ProgramVerdict verdict = fuser_judge_all(fuser, &whole, 1, true);
-  if (!verdict.taken || !verdict.priced) return;
+  if (!verdict.taken || !verdict.priced || verdict.even) return;
   Best best = {.clocks = verdict.clocks};
   for (unsigned way = 0; fused->family->divide(whole, way, &division); way++)
     if (division.n_programs) try_way(fuser, &division, &best);

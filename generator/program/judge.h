@@ -7,6 +7,7 @@
 typedef struct ProgramVerdict {
   bool taken;    /* some family takes each program, and none would rather have it in parts */
   bool priced;   /* asked for and known */
+  bool even;     /* all SMs are busy until its end, so that parts of it would gain nothing */
   double clocks; /* of all kernels, one behind the other, at typical extents of the graph's symbols */
   double last;   /* of these the last one's */
   double

@@ -4,7 +4,9 @@
  *
  * become what is computed of two elements that are read once, and stored where the result has them:
  *
- *   Concat(x1 c1 - x2 s1, x2 c2 + x1 s2) */
+ *   Concat(x1 c1 - x2 s1, x2 c2 + x1 s2)
+ *
+ * and where only a part of a head is turned, so that a Concat with the rest follows, parts of that Concat. */
 #include "generator/fusion/attention.h"
 
 typedef struct {
@@ -161,6 +163,28 @@ static GraphTensor *combined(Rotation *r, OperatorId op, GraphTensor *a, GraphTe
   return result;
 }
 
+/* The Concat along the same dimension that alone reads what is turned; NULL: it is otherwise. */
+static GraphNode *joined_with_rest(const Rotation *r)
+{
+  const GraphTensor *turned = r->add->outputs[0];
+  if (!is_alone(r->at, turned)) return NULL;
+  GraphNode *reader = r->at->readers[turned->index]->pdata[0];
+  return reader->op->id == ONNX_Concat && reader->axes == 1u << (turned->rank - 1) ? reader : NULL;
+}
+
+static void give_halves(Rotation *r, GraphNode *concat, GraphTensor *real, GraphTensor *imaginary)
+{
+  GraphTensor **inputs = arena_new_array(r->at->fuser->arena, GraphTensor *, 2 * concat->n_inputs);
+  unsigned n = 0;
+  for (unsigned i = 0; i < concat->n_inputs; i++) {
+    bool both = concat->inputs[i] == r->add->outputs[0];
+    inputs[n++] = both ? real : concat->inputs[i];
+    if (both) inputs[n++] = imaginary;
+  }
+  concat->inputs = inputs;
+  concat->n_inputs = n;
+}
+
 static void rotate(Rotation *r)
 {
   GraphTensor *cosines[2], *sines[2];
@@ -169,9 +193,14 @@ static void rotate(Rotation *r)
   split_angle(r, r->sine, sines);
   GraphTensor *real = combined(r, ONNX_Sub, r->first, cosines[0], r->second, sines[0]),
               *imaginary = combined(r, ONNX_Add, r->second, cosines[1], r->first, sines[1]);
-  GraphTensor *turned = fuser_own_tensor(r->at->fuser, r->add->outputs[0]);
-  GraphNode *concat = add_node(r, ONNX_Concat, real, imaginary, turned, NULL);
-  concat->axes = 1u << (r->x->rank - 1);
+  GraphNode *concat = joined_with_rest(r);
+  if (concat) {
+    give_halves(r, concat, real, imaginary);
+  } else {
+    GraphTensor *turned = fuser_own_tensor(r->at->fuser, r->add->outputs[0]);
+    concat = add_node(r, ONNX_Concat, real, imaginary, turned, NULL);
+    concat->axes = 1u << (r->x->rank - 1);
+  }
   g_ptr_array_remove(r->at->fuser->live, r->add);
   fuser_note(r->at->fuser, "`%s` is `%s` with its halves turned", r->add->outputs[0]->name, r->x->name);
 }

@@ -12,6 +12,8 @@
 #define PROGRESS 0.9
 /* Factors between a node and the input that is its weight. */
 #define MOST_FACTORS 4
+/* What a mask adds is this or less (-1e4 in 16 bits): it hides elements, and says nothing of their size. */
+#define HIDES (-9e3)
 
 typedef struct Sizing {
   const Graph *graph;
@@ -53,7 +55,7 @@ static double size_of_data(const Tensor *tensor)
   size_t n = 0;
   for (size_t i = 0; i < tensor->n; i++) {
     double x = number_read(tensor->type, tensor->data, i);
-    if (!isfinite(x)) continue; /* such as the -infinity of a mask */
+    if (!isfinite(x) || x <= HIDES) continue; /* such as the -infinity of a mask */
     sum += x * x;
     n++;
   }

@@ -100,13 +100,15 @@ GraphTensor *fuser_expanded(Fuser *fuser, const GraphTensor *tensor, const Graph
 
 /* ---- results with memory of their own ---- */
 
-/* Dimensions first .. of the tensor, not yet taken, that one of the view's walks along together: their end, or `first`. */
+/* Dimensions first .. of the tensor, not yet taken, that one of the view's walks along together: their end, or `first`. Nobody
+ * walks along a single element, such as a batch of one, whatever its stride. */
 static unsigned walked_together(Arena *arena, const GraphTensor *tensor, unsigned first,
                                 const GraphTensor *view, unsigned at)
 {
   for (unsigned end = first + 1; end <= tensor->rank; end++) {
     const Symbolic *stride = common_stride(arena, tensor, first, end);
-    if (stride && symbolic_same(stride, view->strides[at]) &&
+    bool single = symbolic_equals(view->shape[at], 1);
+    if (stride && (single || symbolic_same(stride, view->strides[at])) &&
         symbolic_same(count(arena, tensor->shape + first, end - first), view->shape[at]))
       return end;
   }

@@ -66,6 +66,7 @@ static GraphTensor *square_of(Fuser *fuser, GraphNode *node, GraphTensor *x)
   become(fuser, mul, ONNX_Mul, 2, x, x);
   mul->loop = node->loop;
   square->producer = mul;
+  square->n_consumers = 1;
   g_ptr_array_find(fuser->live, node, &place);
   g_ptr_array_insert(fuser->live, (gint)place, mul);
   return square;

@@ -1,7 +1,7 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
- *   NODES   merge_equal  slice_gathers  expand_zero_points  split_wide  take_scales  sum_products  stack_products  read_functions  read_forms  read_rotation
- *           read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
+ *   NODES   merge_equal  slice_gathers  expand_zero_points  split_wide  take_scales  sum_products  stack_products  repeat_constants
+ *           read_functions  read_forms  read_rotation  read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  stack_programs  divide_programs
@@ -38,6 +38,8 @@ static const FusionRewrite rewrites[] = {
      "a sum over a product's batches is the product's own"},
     {"stack_products", FUSION_NODES, FUSION_NODES, true, fusion_stack_products, NULL,
      "products of one tensor with several constants become one with the constants side by side"},
+    {"repeat_constants", FUSION_NODES, FUSION_NODES, true, fusion_repeat_constants, NULL,
+     "what is computed of constants alone and repeats is computed by who reads it"},
     {"read_functions", FUSION_NODES, FUSION_NODES, true, fusion_read_functions, NULL,
      "squares, cubes and Gelu as exporters write them are functions of few operations"},
     {"read_forms", FUSION_NODES, FUSION_NODES, true, fusion_read_forms, NULL,

@@ -53,9 +53,11 @@ GRAPHS = {
     "equal": {"inputs": {"x": tensor("bf16", 1, 5, 32), "y": tensor("bf16", 1, 5, 32), "c": tensor("bf16", 9, 8), "s": tensor("bf16", 9, 8),
                          "p": tensor("s64", 1, 5)},
               "nodes": [node("RotaryEmbedding", f"{x} c s p", out, num_heads=2) for x, out in (("x", "a"), ("y", "b"))], "outputs": ["a", "b"]},
-    # a square
-    "square": {"inputs": {"x": tensor("f16", 7)}, "constants": {"two": {"type": "f16", "shape": [], "data": 2}},
-               "nodes": [node("Pow", "x two", "y")], "outputs": ["y"]},
+    # a square, times 1 and a constant that repeats
+    "square": {"inputs": {"x": tensor("f16", 5, 7)},
+               "constants": {"two": {"type": "f16", "shape": [], "data": 2}, "one": {"type": "f16", "shape": [], "data": 1},
+                             "w": {"type": "f16", "shape": [7], "data": [0, 0.5, -1, 2, 3, 4, 5]}},
+               "nodes": [node("Pow", "x two", "s"), node("Add", "w one", "v"), node("Mul", "s v", "y")], "outputs": ["y"]},
     # a part by a known index
     "picked": {"inputs": {"x": tensor("f32", 3, 5, 8)}, "constants": {"i": {"type": "s64", "shape": [], "data": 2}},
                "nodes": [node("Gather", "x i", "p", axis=1), node("Relu", "p", "y")], "outputs": ["y"]},

@@ -238,6 +238,25 @@ static bool find_ones(Inference *at, uint32_t *bits)
   return true;
 }
 
+/* A dimension that `axes` name: 1, or taken for it where a model says so. */
+static bool is_one(Inference *at, unsigned d, const Mark *mark)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  const Symbolic *extent = input->shape[d];
+  int64_t least, most;
+  if (symbolic_equals(extent, 1) || infer_same(at, extent, symbolic_constant(at->graph->arena, 1)))
+    return true;
+  g_autofree char *text = symbolic_text(extent);
+  symbolic_range(extent, &at->graph->facts, &least, &most);
+  if (least <= 1 && most >= 1)
+    return infer_refuse(at, ERROR_UNSUPPORTED, mark, "shape", "bind the symbol, or say so by its `min` and `max`",
+                        "dimension %u of `%s` is %s, which Squeeze takes away if it is 1", d, input->name,
+                        text);
+  return infer_refuse(at, ERROR_INPUT, mark, "shape", NULL,
+                      "dimension %u of `%s` is %s, and Squeeze takes away dimensions of 1", d, input->name,
+                      text);
+}
+
 bool infer_squeeze(Inference *at, Shape *shape)
 {
   const GraphTensor *input = at->node->inputs[0];
@@ -247,14 +266,10 @@ bool infer_squeeze(Inference *at, Shape *shape)
   if (!(axes.given ? read_axes(at, &axes, input->rank, &gone) : find_ones(at, &gone))) return false;
   *shape = (Shape){0};
   for (unsigned d = 0; d < input->rank; d++) {
-    if (!(gone >> d & 1)) {
+    if (!(gone >> d & 1))
       shape->dims[shape->rank++] = input->shape[d];
-    } else if (!symbolic_equals(input->shape[d], 1)) {
-      g_autofree char *text = symbolic_text(input->shape[d]);
-      return infer_refuse(at, ERROR_INPUT, &axes.mark, "shape", NULL,
-                          "dimension %u of `%s` is %s, and Squeeze takes away dimensions of 1", d,
-                          input->name, text);
-    }
+    else if (!is_one(at, d, &axes.mark))
+      return false;
   }
   return true;
 }

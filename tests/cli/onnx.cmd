@@ -101,3 +101,15 @@ RMSNormalization  ai.onnx      1  yes
 Swish             ai.onnx      1  yes
 
 7 of 7 nodes are of operators that adlgen has
+
+# Who squeezes a dimension of a model takes it for 1; a graph says so.
+$ echo '{"inputs": {"x": {"type": "f32", "shape": ["B", "S"]}}, "constants": {"axis": {"type": "s64", "shape": [1], "data": [0]}}, "nodes": [{"op": "Squeeze", "inputs": ["x", "axis"], "outputs": ["s"]}, {"op": "Relu", "inputs": ["s"], "outputs": ["y"]}], "outputs": ["y"]}' >one.json; python3 $SRC/tests/onnx/encode.py one.json >one.onnx; adlgen run one.onnx --gpu h100 --on sim --dim S=5 --check | tail -1; adlgen run one.json --gpu h100 --on sim --dim S=5 --dim B=1 --fixed --check | tail -1; adlgen run one.onnx --gpu h100 --on sim --dim S=5 --dim B=2 --check; adlgen compile one.json --gpu h100 --emit ptx --out one | grep error
+y       f32   0.00e+00  0.00e+00  5e-06  ok
+y       f32   0.00e+00  0.00e+00  5e-06  ok
+one.onnx: byte 18: error: dimension 0 of `x` is 2, and Squeeze takes away dimensions of 1
+  in a node (Squeeze)
+one.json:1:168: error: dimension 0 of `x` is B, which Squeeze takes away if it is 1
+  ..., "shape": [1], "data": [0]}}, "nodes": [{"op": "Squeeze", "inputs": ["x", "axis"], "outputs": ["s"]}, {"op": "Relu", "inputs": ["s"], "outputs": ["y"...
+                                                                                ^
+hint: bind the symbol, or say so by its `min` and `max`
+[exit 1]

@@ -253,6 +253,18 @@ static void put_shape(Emitter *emitter, const PlanTensor *tensor)
   put(emitter, "]");
 }
 
+/* A name that was changed, and what a constant holds side by side, so that a caller can give other values. */
+static void put_origin(Emitter *emitter, unsigned i)
+{
+  const PlanTensor *tensor = emitter->plan->tensors[i];
+  g_autofree char *name = comment(tensor->name);
+  if (strcmp(tensor->name, emitter->tensors[i])) put(emitter, "; `%s`", name);
+  for (unsigned j = 0; j < tensor->n_stacks; j++) {
+    g_autofree char *part = comment(tensor->stacks[j].name);
+    put(emitter, "%s %" G_GINT64_FORMAT " columns of `%s`", j ? "," : ":", tensor->stacks[j].columns, part);
+  }
+}
+
 static void put_arguments_struct(Emitter *emitter)
 {
   const Plan *plan = emitter->plan;
@@ -273,6 +285,7 @@ static void put_arguments_struct(Emitter *emitter)
     put(emitter, "  uint64_t %s; /* ", emitter->tensors[i]);
     put_shape(emitter, tensor);
     put(emitter, ", aligned to %u bytes", tensor->align);
+    put_origin(emitter, i);
     g_autofree char *file = tensor->file ? comment(tensor->file) : NULL;
     if (file) put(emitter, "; its data are in %s", file);
     g_autofree char *memory = tensor->memory ? comment(tensor->memory->name) : NULL;

@@ -162,14 +162,22 @@ static const OnnxMessage *find_attribute(OnnxValues attributes, const char *name
   return NULL;
 }
 
-/* What holds the value: an attribute of a body may stand for one of the call's. NULL: it is absent. */
-static const OnnxMessage *resolve_attribute(const OnnxMessage *attribute, const OnnxScope *scope)
+/* What holds the value: an attribute of a body may stand for one of the call's. NULL: it is absent. `scope` becomes that of who wrote
+ * it, whose names a graph has. */
+static const OnnxMessage *resolve_in(const OnnxMessage *attribute, const OnnxScope **scope)
 {
   const char *formal = attribute ? onnx_text(attribute, ONNX_Attribute_ref_attr_name) : "";
-  if (!*formal || !scope) return attribute;
-  const OnnxMessage *actual = find_attribute(onnx_values(scope->call, ONNX_Node_attribute), formal);
-  if (actual) return resolve_attribute(actual, scope->outer);
-  return find_attribute(onnx_values(scope->function, ONNX_Function_attribute_proto), formal);
+  const OnnxScope *at = *scope;
+  if (!*formal || !at) return attribute;
+  const OnnxMessage *actual = find_attribute(onnx_values(at->call, ONNX_Node_attribute), formal);
+  if (!actual) return find_attribute(onnx_values(at->function, ONNX_Function_attribute_proto), formal);
+  *scope = at->outer;
+  return resolve_in(actual, scope);
+}
+
+static const OnnxMessage *resolve_attribute(const OnnxMessage *attribute, const OnnxScope *scope)
+{
+  return resolve_in(attribute, &scope);
 }
 
 /* The graph's name of a tensor of the body. */
@@ -229,24 +237,45 @@ static const OnnxMessage *find_function(const OnnxReader *reader, const OnnxMess
 typedef struct Count {
   const OnnxReader *reader;
   GHashTable
-      *known; /* OnnxMessage of a function -> its nodes with those of what it calls; 0: being counted */
-  bool deep;  /* some are deeper than is looked */
+      *known;      /* OnnxMessage of a function -> its nodes with those of what it calls; 0: being counted */
+  unsigned looked; /* at so many nodes */
+  bool deep;       /* some are deeper than is looked */
 } Count;
 
-static unsigned count_nodes(Count *count, OnnxValues nodes, unsigned depth);
+/* `given`: nodes of each graph that the call gives as an attribute; NULL: none. */
+static unsigned count_nodes(Count *count, OnnxValues nodes, GHashTable *given, unsigned depth);
 
-static unsigned count_function(Count *count, const OnnxMessage *function, unsigned depth)
+/* Nodes of an attribute that is a graph, written or given by the call around it; 0: it is none. */
+static unsigned count_attribute(Count *count, const OnnxMessage *attribute, GHashTable *given, unsigned depth)
 {
+  const OnnxMessage *graph = onnx_message(attribute, ONNX_Attribute_g);
+  const char *formal = onnx_text(attribute, ONNX_Attribute_ref_attr_name);
+  if (*formal) return given ? GPOINTER_TO_UINT(g_hash_table_lookup(given, formal)) : 0;
+  return graph ? count_nodes(count, onnx_values(graph, ONNX_Graph_node), given, depth + 1) : 0;
+}
+
+/* Of a call without graphs a function has as many each time; each graph that is given may stand in the body more than once. */
+static unsigned count_call(Count *count, const OnnxMessage *function, OnnxValues attributes,
+                           GHashTable *given, unsigned depth)
+{
+  OnnxValues nodes = onnx_values(function, ONNX_Function_node);
+  g_autoptr(GHashTable) gives = g_hash_table_new(g_str_hash, g_str_equal);
   gpointer known;
+  for (unsigned j = 0; j < attributes.n; j++) {
+    const OnnxMessage *attribute = attributes.items[j].message;
+    unsigned n = count_attribute(count, attribute, given, depth);
+    if (n) g_hash_table_insert(gives, (void *)onnx_text(attribute, ONNX_Attribute_name), GUINT_TO_POINTER(n));
+  }
+  if (g_hash_table_size(gives)) return count_nodes(count, nodes, gives, depth + 1);
   if (g_hash_table_lookup_extended(count->known, function, NULL, &known)) return GPOINTER_TO_UINT(known);
   g_hash_table_insert(count->known, (void *)function, GUINT_TO_POINTER(0));
-  unsigned n = count_nodes(count, onnx_values(function, ONNX_Function_node), depth);
+  unsigned n = count_nodes(count, nodes, NULL, depth + 1);
   g_hash_table_insert(count->known, (void *)function, GUINT_TO_POINTER(n));
   return n;
 }
 
 /* MAX_NODES + 1 is any number above. */
-static unsigned count_nodes(Count *count, OnnxValues nodes, unsigned depth)
+static unsigned count_nodes(Count *count, OnnxValues nodes, GHashTable *given, unsigned depth)
 {
   unsigned n = 0;
   count->deep = count->deep || depth > MAX_DEPTH;
@@ -254,11 +283,10 @@ static unsigned count_nodes(Count *count, OnnxValues nodes, unsigned depth)
     const OnnxMessage *node = nodes.items[i].message, *function = find_function(count->reader, node);
     OnnxValues attributes = onnx_values(node, ONNX_Node_attribute);
     n += 1;
-    if (function) n += count_function(count, function, depth + 1);
-    for (unsigned j = 0; !function && j < attributes.n && n <= MAX_NODES; j++) {
-      const OnnxMessage *graph = onnx_message(attributes.items[j].message, ONNX_Attribute_g);
-      if (graph) n += count_nodes(count, onnx_values(graph, ONNX_Graph_node), depth + 1);
-    }
+    if (count->looked++ > MAX_NODES) return MAX_NODES + 1;
+    if (function) n += count_call(count, function, attributes, given, depth);
+    for (unsigned j = 0; !function && j < attributes.n && n <= MAX_NODES; j++)
+      n += count_attribute(count, attributes.items[j].message, given, depth);
   }
   return MIN(n, MAX_NODES + 1);
 }
@@ -275,8 +303,8 @@ static void refuse_size(OnnxReader *reader, const OnnxMessage *at)
 bool onnx_check_size(OnnxReader *reader, const OnnxMessage *graph)
 {
   g_autoptr(GHashTable) known = g_hash_table_new(NULL, NULL);
-  Count count = {reader, known, false};
-  bool ok = count_nodes(&count, onnx_values(graph, ONNX_Graph_node), 0) <= MAX_NODES;
+  Count count = {.reader = reader, .known = known};
+  bool ok = count_nodes(&count, onnx_values(graph, ONNX_Graph_node), NULL, 0) <= MAX_NODES;
   Mark mark = onnx_mark(reader->source, graph->at);
   if (!ok)
     refuse_size(reader, graph);
@@ -415,13 +443,14 @@ static GraphAttributeSpec *read_attributes(OnnxReader *reader, OnnxValues attrib
   GraphAttributeSpec *list = g_new0(GraphAttributeSpec, attributes.n + 1);
   *n = 0;
   for (unsigned i = 0; i < attributes.n; i++) {
-    const OnnxMessage *written = attributes.items[i].message, *attribute = resolve_attribute(written, scope);
+    const OnnxScope *own = scope;
+    const OnnxMessage *written = attributes.items[i].message, *attribute = resolve_in(written, &own);
     if (!attribute) continue;
     const Value value = make_value(reader, attribute);
     list[(*n)++] = (GraphAttributeSpec){.name = onnx_text(written, ONNX_Attribute_name),
                                         .name_mark = value.mark,
                                         .value = arena_memdup(reader->arena, &value, sizeof value),
-                                        .body = read_body(reader, attribute, scope)};
+                                        .body = read_body(reader, attribute, own)};
   }
   return list;
 }

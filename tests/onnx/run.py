@@ -84,6 +84,27 @@ def declared_as(spec):
     return encode.encode(graph([RELU], outputs=[]), extra=data(12, encode.value_info("y", spec)))
 
 
+def chooser(name, times):
+    """A function of a condition, whose attribute `g` is a graph, that has it in so many branches; the others give -a."""
+    nodes = []
+    for i in range(times):
+        out = "b" if i + 1 == times else f"b{i}"
+        other = data(1, "else_branch") + data(6, encode.body({"nodes": [{"op": "Neg", "inputs": ["a"], "outputs": ["u"]}], "outputs": ["u"]})) + integer(20, 5)
+        node = encode.node({"op": "If", "name": f"if{i}", "inputs": ["k"], "outputs": [out]})
+        nodes.append(node + data(5, data(1, "then_branch") + data(21, "g") + integer(20, 5)) + data(5, other))
+    return function(name, ["k", "a"], ["b"], nodes, ["g"])
+
+
+def chosen(deep, times):
+    """A model whose functions give one another graphs that call the next one."""
+    result = {"op": "Relu", "inputs": ["x"], "outputs": ["t0"]}
+    for i in range(deep):
+        inner = {"nodes": [result], "outputs": result["outputs"]}
+        result = {"op": f"F{i}", "domain": "mine", "name": "n", "inputs": ["c", "x"], "outputs": [f"t{i + 1}"], "attributes": {"g": inner}}
+    result["outputs"] = ["y"]
+    return encode.encode(graph([result], {"c": {"type": "bool", "shape": []}, **X}), [chooser(f"F{i}", times) for i in range(deep)])
+
+
 def callers(n, times):
     """Functions that each call the next one so often."""
     names = ["a", "t", "b"] if times == 2 else ["a", "b"]
@@ -133,6 +154,10 @@ def equal_cases():
     yield "Scan", encode.encode(scan()), scan()
     branches = choice([{**RELU, "outputs": ["t"]}], [{"op": "Neg", "inputs": ["x"], "outputs": ["t"]}])
     yield "If", encode.encode(branches), branches
+    given = {"then_branch": {"nodes": [{**RELU, "outputs": ["t0"]}], "outputs": ["t0"]},
+             "else_branch": {"nodes": [{"op": "Neg", "inputs": ["x"], "outputs": ["n.1/u"]}], "outputs": ["n.1/u"]}}
+    yield "a graph that a function is given, of its caller's tensors", chosen(1, 1), graph(
+        [{"op": "If", "name": "if0", "inputs": ["c"], "outputs": ["y"], "attributes": given}], {"c": {"type": "bool", "shape": []}, **X})
     named = {"x": {"type": "f32", "shape": ["batch size", "2*past + 1"]}}
     yield "names that are none", encode.encode(graph([RELU], named)), graph(
         [RELU], {"x": {"type": "f32", "shape": ["batch_size", "2*past + 1"]}}, dims={"past": {}})
@@ -177,6 +202,7 @@ def wrong_cases():
     sequence = data(1, "y") + data(2, data(4, data(1, data(1, integer(1, 1)))))
     yield "an output declared as a sequence", encode.encode(graph([RELU], outputs=[]), extra=data(12, sequence)), 1, ["`y` is declared as a sequence, and is f32"]
     yield "functions that double", encode.encode(graph([{**call, "op": "F0"}]), callers(40, 2)), 3, ["more than 1048576 nodes, with those of its functions at every call"]
+    yield "graphs that functions double", chosen(8, 8), 3, ["more than 1048576 nodes, with those of its functions at every call"]
     yield "functions in a long chain", encode.encode(graph([{**call, "op": "F0"}]), callers(5000, 1)), 3, ["functions within functions, 32 deep, are not supported"]
     deep = b""
     for _ in range(80):

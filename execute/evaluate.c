@@ -117,13 +117,15 @@ Tensor *evaluate_plan_constant(const Graph *graph, const PlanTensor *constant, G
 {
   if (!constant->n_stacks) return constant_called(graph, constant->name, error);
   g_autoptr(GPtrArray) parts = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
+  int64_t columns = 0;
+  symbolic_is_constant(constant->shape[constant->rank - 1], &columns);
   for (unsigned i = 0; i < constant->n_stacks; i++) {
     Tensor *part = constant_called(graph, constant->stacks[i].name, error);
     if (!part) return NULL;
     g_ptr_array_add(parts, part);
   }
   return tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, constant->rank,
-                      error);
+                      columns, error);
 }
 
 /* ---- walking the nodes ---- */

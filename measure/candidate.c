@@ -390,6 +390,8 @@ static bool set_stack(const Ours *ours, const BenchTensors *tensors, unsigned i,
 {
   const PlanTensor *constant = executable_tensor(ours->executable, i);
   g_autoptr(GPtrArray) parts = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
+  int64_t columns = 0;
+  symbolic_is_constant(constant->shape[constant->rank - 1], &columns);
   for (unsigned j = 0; j < constant->n_stacks; j++) {
     const GraphTensor *from = graph_tensor(ours->build->c->graph, constant->stacks[j].name);
     int64_t shape[GRAPH_MAX_RANK];
@@ -401,8 +403,8 @@ static bool set_stack(const Ours *ours, const BenchTensors *tensors, unsigned i,
     if (!device_read(ours->device, part->data, bench_tensor_address(tensors, 0, from), part->bytes, error))
       return false;
   }
-  g_autoptr(Tensor) stack =
-      tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len, constant->rank, error);
+  g_autoptr(Tensor) stack = tensor_stack(constant->name, (Tensor *const *)(void *)parts->pdata, parts->len,
+                                         constant->rank, columns, error);
   return stack && executable_set_constant(ours->executable, i, stack->data, stack->bytes, error);
 }
 

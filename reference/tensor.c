@@ -33,7 +33,8 @@ void tensor_free(Tensor *tensor)
   g_free(tensor);
 }
 
-Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, unsigned rank, GError **error)
+Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, unsigned rank, int64_t columns,
+                     GError **error)
 {
   int64_t shape[TENSOR_MAX_RANK];
   unsigned last = rank - 1;
@@ -42,15 +43,20 @@ Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, unsigne
   shape[last] = 0;
   for (unsigned i = 0; i < n; i++)
     shape[last] += rank == 1 ? (int64_t)parts[i]->n : parts[i]->shape[last];
+  int64_t free = MAX(columns - shape[last], 0);
+  shape[last] += free;
   for (unsigned d = 0; d < last; d++)
     rows *= (size_t)shape[d];
   Tensor *stack = tensor_new(name, parts[0]->type, rank, shape, error);
-  for (size_t row = 0; stack && row < rows; row++)
+  size_t behind = number_bytes_of(parts[0]->type, (uint64_t)free);
+  for (size_t row = 0; stack && row < rows; row++) {
     for (unsigned i = 0; i < n; i++) {
       size_t bytes = parts[i]->bytes / rows;
       memcpy(stack->data + to, parts[i]->data + row * bytes, bytes);
       to += bytes;
     }
+    to += behind;
+  }
   return stack;
 }
 

@@ -25,8 +25,9 @@ void tensor_free(Tensor *tensor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Tensor, tensor_free)
 
 /* Tensors of one type and shape but for the last dimension, side by side along that; rank 1: all their elements, one tensor behind
- * the other, else their own rank. */
-Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, unsigned rank, GError **error);
+ * the other, else their own rank. Behind them are zeros up to so many columns. */
+Tensor *tensor_stack(const char *name, Tensor *const *parts, unsigned n, unsigned rank, int64_t columns,
+                     GError **error);
 
 /* ---- data ---- */
 

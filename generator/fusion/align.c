@@ -3,7 +3,7 @@
  * TMA and wide copies of threads need rows that start at multiples of 16 bytes. Where the strides
  * are known not to be such multiples (K or N odd, a slice of an odd matrix) every copy would go element by
  * element; a copy of the operand in padded rows, made once by a kernel of its own, costs its bytes three
- * times and lets the product run as usual. Strides that are symbols are left to the variants' guards. */
+ * times and lets the product run as usual. A constant is put into padded rows where it is loaded, for nothing. Strides that are symbols are left to the variants' guards. */
 #include "generator/fusion/private.h"
 #include "generator/program/odd_rows.h"
 #include <string.h>
@@ -125,6 +125,61 @@ static void take_aligned(Fuser *fuser, const GPtrArray *live, GraphNode *node, u
   node->inputs[operand] = aligned;
 }
 
+/* ---- constants ---- */
+
+static GraphTensor *known_padded(const Fuser *fuser, const GraphTensor *constant)
+{
+  for (unsigned i = 0; i < fuser->stacks->len; i++) {
+    const FusionStack *stack = fuser->stacks->pdata[i];
+    if (stack->n == 1 && stack->parts[0] == constant) return (GraphTensor *)stack->tensor;
+  }
+  return NULL;
+}
+
+/* The matrix with rows of whole PADDED_BYTES: it is made where the program is loaded, once (FusionStack). */
+static GraphTensor *padded(Fuser *fuser, const GraphTensor *constant, int64_t columns)
+{
+  Arena *arena = fuser->arena;
+  GraphTensor *tensor = known_padded(fuser, constant);
+  int64_t unit = (int64_t)number_elements(constant->type, PADDED_BYTES);
+  if (tensor) return tensor;
+  tensor = arena_memdup(arena, constant, sizeof *tensor);
+  tensor->name = arena_printf(arena, "%s.padded", constant->name);
+  tensor->data = tensor->file = NULL;
+  tensor->index = fuser->tensors->len;
+  tensor->align = PADDED_BYTES;
+  tensor->shape[1] = tensor->strides[0] = symbolic_constant(arena, (columns + unit - 1) / unit * unit);
+  g_ptr_array_add(fuser->tensors, tensor);
+  FusionStack *stack = arena_new_object(arena, FusionStack);
+  *stack = (FusionStack){tensor, arena_memdup(arena, &constant, sizeof constant), 1, 1};
+  g_ptr_array_add(fuser->stacks, stack);
+  return tensor;
+}
+
+/* The operand, a constant of two dimensions or its transpose, in padded rows; NULL: it is something else. */
+static GraphTensor *padded_constant(Fuser *fuser, const GraphTensor *tensor)
+{
+  const GraphTensor *constant = fuser->tensors->pdata[tensor->index];
+  int64_t rows, columns;
+  bool plain = constant && constant->kind == TENSOR_CONSTANT && constant->rank == 2 && tensor->rank == 2 &&
+               !constant->values && (constant->data || constant->file) &&
+               (!tensor->begins || symbolic_equals(tensor->begins, 0));
+  if (!plain || !symbolic_is_constant(constant->shape[0], &rows) ||
+      !symbolic_is_constant(constant->shape[1], &columns) || rows < 2)
+    return NULL;
+  unsigned turned = !symbolic_equals(tensor->strides[1], 1);
+  for (unsigned d = 0; d < 2; d++)
+    if (!symbolic_same(tensor->shape[d], constant->shape[d ^ turned]) ||
+        !symbolic_same(tensor->strides[d], constant->strides[d ^ turned]))
+      return NULL;
+  GraphTensor *wide = padded(fuser, constant, columns), *view = fuser_view_of(fuser, wide);
+  for (unsigned d = 0; d < 2; d++) {
+    view->shape[d] = tensor->shape[d];
+    view->strides[d] = wide->strides[d ^ turned];
+  }
+  return view;
+}
+
 /* The product's program, and behind those of copies (a NULL ends them) what runs instead of it. */
 static ProgramVerdict judge_product(Fuser *fuser, GraphNode *node, GraphNode *const *copies)
 {
@@ -168,7 +223,8 @@ static void align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
     bool packed = number_is_packed(node->inputs[i]->type); /* no kernel writes such */
     if (packed || !tensor_has_odd_rows(node->inputs[i])) continue;
     bool again = i && node->inputs[1] == node->inputs[0];
-    aligned[i] = again ? aligned[0] : aligned_operand(fuser, live, node, i, &made[i]);
+    aligned[i] = again ? aligned[0] : padded_constant(fuser, node->inputs[i]);
+    if (!aligned[i]) aligned[i] = aligned_operand(fuser, live, node, i, &made[i]);
   }
   if ((!aligned[0] && !aligned[1]) || !copies_pay(fuser, node, aligned, made)) return;
   bool same = node->inputs[0] == node->inputs[1];

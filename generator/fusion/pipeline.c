@@ -1,6 +1,6 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
- *   NODES   merge_equal  slice_gathers  expand_zero_points  split_wide  take_scales  sum_products  stack_products  repeat_constants
+ *   NODES   merge_equal  open_rows  slice_gathers  expand_zero_points  split_wide  take_scales  sum_products  stack_products  repeat_constants
  *           read_functions  read_forms  read_rotation  read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
@@ -23,6 +23,8 @@
 static const FusionRewrite rewrites[] = {
     {"merge_equal", FUSION_NODES, FUSION_NODES, true, fusion_merge_equal, NULL,
      "nodes that compute the same of the same tensors are one"},
+    {"open_rows", FUSION_NODES, FUSION_NODES, true, fusion_open_rows, NULL,
+     "a product between Reshapes that merge rows and part them again has all of their dimensions"},
     {"slice_gathers", FUSION_NODES, FUSION_NODES, true, fusion_slice_gathers, NULL,
      "what is gathered by indices that are known and evenly spaced is read where it lies"},
     {"late_gathers", FUSION_NODES, FUSION_NODES, true, fusion_late_gathers, NULL,

@@ -16,6 +16,7 @@ void fusion_sum_products(Fuser *fuser);
 void fusion_stack_products(Fuser *fuser);
 void fusion_read_narrow(Fuser *fuser);
 void fusion_read_forms(Fuser *fuser);
+void fusion_open_rows(Fuser *fuser);
 void fusion_repeat_constants(Fuser *fuser);
 void fusion_read_functions(Fuser *fuser);
 void fusion_read_rotation(Fuser *fuser);

@@ -94,7 +94,7 @@ node g = Identity(t)
 node s = Softmax(g) axis=-1 masked_rows=nan weights=own
 node y = LpNormalization(s) axis=-1 p=2
 
-==> h100/graph.21-make_views.txt <==
+==> h100/graph.22-make_views.txt <==
 input x: bf16 [M, 64] align 2
 input w: bf16 [64, 64] align 2
 tensor h: bf16 [M, 64] align 2
@@ -122,7 +122,7 @@ node y.share = Div(s, y.divisor)
 output y: bf16 [4, M, 16] align 2
 node y = Cast(y.share) round_mode=up saturate=1 to=bf16
 
-==> h100/graph.35-join_rows.txt <==
+==> h100/graph.36-join_rows.txt <==
 group 0
 input x: bf16 [M, 64] align 2
 input w: bf16 [64, 64] align 2
@@ -181,13 +181,13 @@ graph.02-infer.txt
 graph.03-expand.txt
 h100
 graph.04-merge_equal.txt
-graph.05-slice_gathers.txt
+graph.05-open_rows.txt
 
 # Of a graph with loops each part is rewritten by itself.
 $ echo '{"inputs": {"v": {"type": "f32", "shape": [4]}, "x": {"type": "f32", "shape": ["T", 4]}}, "nodes": [{"op": "Scan", "inputs": ["v", "x"], "outputs": ["a"], "attributes": {"num_scan_inputs": 1, "body": {"inputs": ["s", "e"], "nodes": [{"op": "Add", "inputs": ["s", "e"], "outputs": ["n"]}], "outputs": ["n"]}}}, {"op": "Tanh", "inputs": ["a"], "outputs": ["y"]}], "outputs": ["y"]}' >loop.json; adlgen compile loop.json --gpu h100 --out loop --emit ptx --print-after make_views >/dev/null; ls loop/h100 | grep graph
-graph.21-make_views.2.txt
-graph.21-make_views.3.txt
-graph.21-make_views.txt
+graph.22-make_views.2.txt
+graph.22-make_views.3.txt
+graph.22-make_views.txt
 
 # A head taken apart in front of attention (read_forms) is printed too.
 $ python3 -c 'import json; t = lambda *s: {"type": "bf16", "shape": list(s)}; n = lambda op, i, o, **a: {"op": op, "inputs": i.split(), "outputs": [o], "attributes": a}; print(json.dumps({"name": "heads", "inputs": {"x": t(2, 1, 64), "k": t(2, 2, 9, 16), "v": t(2, 2, 9, 16)}, "constants": {"to": {"type": "s64", "shape": [4], "data": [2, 1, 4, 16]}}, "nodes": [n("Reshape", "x to", "h"), n("Transpose", "h", "q", perm=[0, 2, 1, 3]), n("Attention", "q k v", "y")], "outputs": ["y"]}))' >heads.json

@@ -53,6 +53,11 @@ GRAPHS = {
     "equal": {"inputs": {"x": tensor("bf16", 1, 5, 32), "y": tensor("bf16", 1, 5, 32), "c": tensor("bf16", 9, 8), "s": tensor("bf16", 9, 8),
                          "p": tensor("s64", 1, 5)},
               "nodes": [node("RotaryEmbedding", f"{x} c s p", out, num_heads=2) for x, out in (("x", "a"), ("y", "b"))], "outputs": ["a", "b"]},
+    # a linear layer of three dimensions as two
+    "opened": {"inputs": {"x": tensor("f16", 2, 5, 16), "w": tensor("f16", 8, 16), "c": tensor("f16", 8)},
+               "constants": {"rows": {"type": "s64", "shape": [2], "data": [-1, 16]}, "back": {"type": "s64", "shape": [3], "data": [2, 5, 8]}},
+               "nodes": [node("Reshape", "x rows", "r"), node("Gemm", "r w c", "p", transB=1), node("Reshape", "p back", "q"),
+                         node("Gelu", "q", "y")], "outputs": ["y"]},
     # a square, times 1 and a constant that repeats
     "square": {"inputs": {"x": tensor("f16", 5, 7)},
                "constants": {"two": {"type": "f16", "shape": [], "data": 2}, "one": {"type": "f16", "shape": [], "data": 1},

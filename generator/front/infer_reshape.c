@@ -249,9 +249,9 @@ static bool is_one(Inference *at, unsigned d, const Mark *mark)
   g_autofree char *text = symbolic_text(extent);
   symbolic_range(extent, &at->graph->facts, &least, &most);
   if (least <= 1 && most >= 1)
-    return infer_refuse(at, ERROR_UNSUPPORTED, mark, "shape", "bind the symbol, or say so by its `min` and `max`",
-                        "dimension %u of `%s` is %s, which Squeeze takes away if it is 1", d, input->name,
-                        text);
+    return infer_refuse(
+        at, ERROR_UNSUPPORTED, mark, "shape", "bind the symbol, or say so by its `min` and `max`",
+        "dimension %u of `%s` is %s, which Squeeze takes away if it is 1", d, input->name, text);
   return infer_refuse(at, ERROR_INPUT, mark, "shape", NULL,
                       "dimension %u of `%s` is %s, and Squeeze takes away dimensions of 1", d, input->name,
                       text);

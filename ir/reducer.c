@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const suffix[REDUCER_PARTS] = {"identity", "lift", "stay", "behind", "settled", "raise", "share"};
+static const char *const suffix[REDUCER_PARTS] = {"identity", "lift",  "stay", "behind",
+                                                  "settled",  "raise", "share"};
 
 const IrFunction *ir_reducer_part(const IrModule *module, const char *name, ReducerPart part)
 {

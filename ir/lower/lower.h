@@ -72,19 +72,19 @@ typedef struct Lower {
   LowerScope *scope;
   LowerRole *role;
   unsigned block_warps;
-  unsigned sums;                /* registers of a thread's largest variable tile: what products add up in */
-  bool plain;                   /* a tile of a ring has no swizzle: its fragments come element by element */
-  IrExpr *thread, *lane, *warp; /* of the block; lane of the warp */
-  GHashTable *tiles;            /* STAGED tile value -> LowerTile* */
-  GHashTable *fenced;           /* tile values that asynchronous products take from registers */
-  GHashTable *scalars;          /* STAGED scalar value -> IrExpr* */
-  GHashTable *cursors;          /* STAGED cursor value -> LowerCursor* */
-  GHashTable *variables;        /* THREAD variable -> LowerVariable* */
-  GHashTable *registers;        /* Layout* -> coordinates of its registers */
-  LowerPart *parts;             /* lower_part_of(): what was found, newest first */
+  unsigned sums;                 /* registers of a thread's largest variable tile: what products add up in */
+  bool plain;                    /* a tile of a ring has no swizzle: its fragments come element by element */
+  IrExpr *thread, *lane, *warp;  /* of the block; lane of the warp */
+  GHashTable *tiles;             /* STAGED tile value -> LowerTile* */
+  GHashTable *fenced;            /* tile values that asynchronous products take from registers */
+  GHashTable *scalars;           /* STAGED scalar value -> IrExpr* */
+  GHashTable *cursors;           /* STAGED cursor value -> LowerCursor* */
+  GHashTable *variables;         /* THREAD variable -> LowerVariable* */
+  GHashTable *registers;         /* Layout* -> coordinates of its registers */
+  LowerPart *parts;              /* lower_part_of(): what was found, newest first */
   struct LowerExtreme *extremes; /* of a thread's elements (reduce.c), newest first */
-  unsigned clock;               /* counts changes of variables */
-  unsigned exchanges;           /* reductions through shared memory so far */
+  unsigned clock;                /* counts changes of variables */
+  unsigned exchanges;            /* reductions through shared memory so far */
 } Lower;
 
 /* ---- emit.c: ops, value numbers, scopes ---- */

@@ -195,7 +195,8 @@ bool row_may_raise_again(const FusedOperator *op)
   for (unsigned i = 0; i < row->n_reductions; i++) {
     const FusedReduction *reduction = &row->reductions[i];
     if (reduction->reduction != REDUCTION_MAX_SUM) continue;
-    if (reduction->source.kind != OPERAND_INPUT || row_power_precision(op, reduction) == STEP_FULL) return false;
+    if (reduction->source.kind != OPERAND_INPUT || row_power_precision(op, reduction) == STEP_FULL)
+      return false;
     if (number_bits(op->inputs[reduction->source.index].tensor->type) >= WORD_BITS) return false;
     some = true;
   }

@@ -111,7 +111,7 @@ enum {
   V_SCALE
 };
 
-/* Of each token: its place in its sequence, [T, 1], and the slot of that by the table, [T]; of nobody's tokens 0 and -1. */
+/* Of each token: its place in its sequence, and the slot of that by the table; of nobody's tokens 0 and -1. */
 typedef struct {
   GraphTensor *place, *slot;
 } Places;
@@ -121,7 +121,7 @@ static GraphTensor *whole(Packed *at, int64_t value)
   return expand_number(at->x, "number", NUMBER_S32, (double)value);
 }
 
-/* How many sequences have ended at each token, [tokens, 1]: the number of its own. */
+/* How many sequences have ended at each token: the number of its own. */
 static GraphTensor *sequence_of(Packed *at)
 {
   Expansion *x = at->x;
@@ -134,7 +134,7 @@ static GraphTensor *sequence_of(Packed *at)
                                       "sequence",
                                       2,
                                       {ended, expand_integers(x, "along", &along, 1)},
-                                      .attributes = {{"keepdims", 1}}});
+                                      .attributes = {{"keepdims", 0}}});
 }
 
 static Places places_of(Packed *at)
@@ -142,8 +142,8 @@ static Places places_of(Packed *at)
   Expansion *x = at->x;
   GraphTensor *table = expand_input(x, TABLE), *cache = expand_input(x, KEY_CACHE);
   const Symbolic *batches = expand_input(x, PAST)->shape[0], *columns = table->shape[1];
-  const Symbolic *each[] = {tokens(at), symbolic_constant(expand_arena(x), 1)};
-  GraphTensor *sequence = sequence_of(at), *token = expand_index(x, "token", each, 2, 0);
+  const Symbolic *each = tokens(at);
+  GraphTensor *sequence = sequence_of(at), *token = expand_index(x, "token", &each, 1, 0);
   GraphTensor *begin = expand(x, ONNX_Gather, "begin", expand_input(x, ROW_ENDS), sequence);
   GraphTensor *place = expand(x, ONNX_Add, "place", expand(x, ONNX_Sub, "row", token, begin),
                               expand(x, ONNX_Gather, "past", expand_input(x, PAST), sequence));
@@ -168,8 +168,7 @@ static Places places_of(Packed *at)
   GraphTensor *behind =
       expand(x, ONNX_Sub, "behind", places.place, expand(x, ONNX_Mul, "first", column, rows));
   GraphTensor *slot = expand(x, ONNX_Add, "slot", expand(x, ONNX_Mul, "slot", page, rows), behind);
-  slot = expand_where(at->x, "slot", within, slot, whole(at, -1));
-  places.slot = expand(x, ONNX_Reshape, "slots", slot, expand_integers(x, "all", &all, 1));
+  places.slot = expand_where(at->x, "slot", within, slot, whole(at, -1));
   return places;
 }
 
@@ -188,28 +187,12 @@ static GraphTensor *turned(Packed *at, const char *part, GraphTensor *rows, int6
   return expand(at->x, ONNX_Squeeze, part, y, expand_integers(at->x, "batch", &axis, 1));
 }
 
-/* [T, pairs] of a table, as a list: the kernel that looks them up computes where they are. */
-static GraphTensor *angles_at(Packed *at, GraphTensor *table, GraphTensor *place)
-{
-  Expansion *x = at->x;
-  const int64_t all = -1;
-  if (expand_failed(x)) return NULL;
-  const Symbolic *shape[] = {tokens(at), table->shape[1]};
-  GraphTensor *row = expand_cast(
-      x, "row", expand(x, ONNX_Expand, "row", place, expand_known(x, "shape", shape, 2, 1)), NUMBER_S64);
-  row = expand(x, ONNX_Mul, "row", row, expand_known(x, "pairs", &shape[1], 1, 0));
-  GraphTensor *pair = expand_cast(x, "pair", expand_index(x, "pair", shape, 2, 1), NUMBER_S64);
-  return expand(x, ONNX_Gather, "angles",
-                expand(x, ONNX_Reshape, "list", table, expand_integers(x, "all", &all, 1)),
-                expand(x, ONNX_Add, "place", row, pair));
-}
-
 static void turn_rows(Packed *at, GraphTensor *place)
 {
   GraphTensor *angles[2];
   if (!expand_heads_turn(at->x, COSINE, SINE)) return;
   for (unsigned i = 0; i < 2; i++)
-    angles[i] = batched(at, i ? "sines" : "cosines", angles_at(at, expand_input(at->x, COSINE + i), place));
+    angles[i] = batched(at, i ? "sines" : "cosines", expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), place));
   if (at->of.joint) {
     expand_heads_part(at->x, &at->of, turned(at, "qk", at->of.joint, at->of.heads + at->of.kv_heads, angles));
     return;

@@ -4,8 +4,8 @@
  *           read_functions  read_forms  read_rotation  read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
- *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  stack_programs  divide_programs
- *           walk_times
+ *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  stack_programs  read_through  join_appends
+ *           join_facts  divide_programs  walk_times
  *
  * A new rewrite is a file that opens with what it does, and a row here. */
 #include "generator/fusion/private.h"
@@ -94,6 +94,12 @@ static const FusionRewrite rewrites[] = {
      "elementwise kernels of one shape that read the same tensors become one"},
     {"stack_programs", FUSION_GROUPS, FUSION_GROUPS, true, fusion_stack_programs, NULL,
      "elementwise kernels that compute the same of parts side by side become one"},
+    {"read_through", FUSION_GROUPS, FUSION_GROUPS, true, fusion_read_through, NULL,
+     "rows that are looked up, and what is counted, for one other kernel, that computes itself"},
+    {"join_appends", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_appends, NULL,
+     "new rows go into a cache where they are computed"},
+    {"join_facts", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_facts, NULL,
+     "small kernels that compute integers of the same lists become one"},
     {"divide_programs", FUSION_GROUPS, FUSION_GROUPS, true, fusion_divide_programs, NULL,
      "a kernel of few blocks becomes several kernels, where these take less together"},
     {"walk_times", FUSION_GROUPS, FUSION_GROUPS, true, fusion_walk_times, NULL,

@@ -44,5 +44,8 @@ void fusion_join_rows(Fuser *fuser);
 void fusion_sum_rows(Fuser *fuser);
 void fusion_join_siblings(Fuser *fuser);
 void fusion_stack_programs(Fuser *fuser);
+void fusion_read_through(Fuser *fuser);
+void fusion_join_appends(Fuser *fuser);
+void fusion_join_facts(Fuser *fuser);
 void fusion_divide_programs(Fuser *fuser);
 void fusion_walk_times(Fuser *fuser);

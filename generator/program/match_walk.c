@@ -224,7 +224,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_walk(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {.points = true, .lengths = true};
+  Binding binding = {.points = true, .lengths = true, .scatters = true};
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.near ? binding.why : NULL; /* few programs walk */
   bind_close(&binding);

@@ -127,7 +127,7 @@ static GraphTensor *sequence_of(Packed *at)
   Expansion *x = at->x;
   const int64_t along = 1;
   const Symbolic *shape[] = {tokens(at), expand_input(x, PAST)->shape[0]};
-  GraphTensor *ends = expand_slice(x, "ends", expand_input(x, ROW_ENDS), 0, 1, G_MAXINT32);
+  GraphTensor *ends = expand_slice(x, "ends", expand_input(x, ROW_ENDS), 0, 1, G_MAXINT64);
   GraphTensor *token = expand_index(x, "token", shape, 2, 0);
   GraphTensor *ended = expand_cast(x, "ended", expand(x, ONNX_LessOrEqual, "ended", ends, token), NUMBER_S32);
   return expand_node(x, &(ExpandNode){ONNX_ReduceSum,
@@ -164,7 +164,14 @@ static Places places_of(Packed *at)
   GraphTensor *list = expand(x, ONNX_Reshape, "list", table, expand_integers(x, "all", &all, 1));
   GraphTensor *page =
       expand(x, ONNX_Gather, "page", list, expand_where(at->x, "entry", within, entry, whole(at, 0)));
-  within = expand(x, ONNX_And, "there", within, expand(x, ONNX_GreaterOrEqual, "there", page, whole(at, 0)));
+  GraphTensor *pages = expand_cast(x, "pages", expand_known(x, "pages", &cache->shape[0], 1, 0), NUMBER_S32);
+  /* of a page that there is not no multiple may come back into the cache, and of a place in front of the first no page before it */
+  GraphTensor *there =
+      expand(x, ONNX_And, "there", expand(x, ONNX_GreaterOrEqual, "there", page, whole(at, 0)),
+             expand(x, ONNX_Less, "there", page, pages));
+  within = expand(x, ONNX_And, "there", within, there);
+  within = expand(x, ONNX_And, "there", within,
+                  expand(x, ONNX_GreaterOrEqual, "there", places.place, whole(at, 0)));
   GraphTensor *behind =
       expand(x, ONNX_Sub, "behind", places.place, expand(x, ONNX_Mul, "first", column, rows));
   GraphTensor *slot = expand(x, ONNX_Add, "slot", expand(x, ONNX_Mul, "slot", page, rows), behind);
@@ -226,7 +233,7 @@ static GraphTensor *lengths_of(Packed *at)
 {
   Expansion *x = at->x;
   GraphTensor *ends = expand_input(x, ROW_ENDS), *from = expand_slice(x, "side", ends, 0, 0, -1),
-              *to = expand_slice(x, "side", ends, 0, 1, G_MAXINT32);
+              *to = expand_slice(x, "side", ends, 0, 1, G_MAXINT64);
   return expand(x, ONNX_Add, "lengths", expand(x, ONNX_Sub, "rows", to, from), expand_input(x, PAST));
 }
 

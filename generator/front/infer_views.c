@@ -133,6 +133,8 @@ static const Symbolic *resolve_index(const Inference *at, const Symbolic *index,
   if (least == most) { /* a number, which may be as large as s64 has them */
     least = most = CLAMP(least, -SYMBOLIC_DIMENSION_MAX - 1, SYMBOLIC_DIMENSION_MAX);
     index = symbolic_constant(arena, least);
+    if (least == SYMBOLIC_DIMENSION_MAX) /* no dimension has more, those of sums of symbols neither */
+      return symbolic_add(arena, range->extent, symbolic_constant(arena, range->top));
   }
   if (least < 0 && most >= 0) return NULL;
   const Symbolic *place = least < 0 ? symbolic_add(arena, range->extent, index) : index;

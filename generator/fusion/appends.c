@@ -149,6 +149,14 @@ static bool add_points(Joining *j, const ProgramNode *write, ProgramValue value,
   return true;
 }
 
+/* What A stores is rounded to the tensor's type, be it by being stored. */
+static bool is_rounded(const Program *rows, const ProgramNode *write)
+{
+  const ProgramValue *value = &write->operands[0];
+  const ProgramNode *node = value->kind == VALUE_NODE ? &rows->nodes[value->node] : NULL;
+  return node && node->kind == NODE_MAP && node->op == ONNX_Cast && node->type == write->access.tensor->type;
+}
+
 /* What B reads of A it stores as it is: rounded as A would have. */
 static bool only_moves(const Joining *j)
 {
@@ -177,6 +185,7 @@ static bool is_unread(const Joining *j, const Group *append)
 static bool compose(Joining *j, bool unread)
 {
   Part own = composition_part(&j->whole, j->rows);
+  bool moves = only_moves(j);
   for (unsigned i = 0; i < j->append->n_axes; i++) {
     int64_t extent;
     j->wanted *= symbolic_is_constant(j->append->axes[i].extent, &extent) ? (double)extent : 1;
@@ -189,6 +198,7 @@ static bool compose(Joining *j, bool unread)
     Shift shift;
     ProgramValue value = write->operands[0];
     if (write->combines || write->access.outside != OUTSIDE_NEVER || value.kind != VALUE_NODE) return false;
+    if (!moves && !is_rounded(j->rows, write)) return false;
     if (unread && !composition_add(&own, value.node)) return false;
     ProgramValue whole = own.values[value.node];
     whole.result += value.result;
@@ -224,7 +234,7 @@ static bool join(Fuser *fuser, Group *append, Group *rows, unsigned memory)
                .memory = memory,
                .wanted = 1};
   j.read = j.rows && j.append ? read_of(&j) : NULL;
-  if (!j.read || !reads_points(&j) || !only_moves(&j) || !is_ready(fuser, append, rows)) return false;
+  if (!j.read || !reads_points(&j) || !is_ready(fuser, append, rows)) return false;
   for (unsigned i = 0; i < j.rows->n_axes; i++)
     if (j.rows->axes[i].length != PROGRAM_NONE) return false;
   j.whole = composition_open(fuser, j.rows, 4 * (j.rows->n_nodes + j.append->n_nodes));
@@ -235,21 +245,30 @@ static bool join(Fuser *fuser, Group *append, Group *rows, unsigned memory)
   return true;
 }
 
-/* Of what is put into caches, the first that a kernel computes which can put all of it there. */
-static void join_append(Fuser *fuser, Group *group)
+/* Of what is put into caches, the first that a kernel computes which can put all of it there: that kernel, or NULL. */
+static Group *join_append(Fuser *fuser, Group *group)
 {
-  const GraphNode *node = group->nodes->len == 1 ? group->nodes->pdata[0] : NULL;
-  if (!node || node->op->id != ONNX_AppendRows || group->absorbed) return;
-  for (unsigned i = 0; i < node->n_inputs; i++)
-    for (unsigned k = 0; k < fuser_n_writers(node->inputs[i]); k++) {
-      const GraphNode *producer = fuser_writer(fuser, node->inputs[i], k);
-      Group *rows = producer ? fuser_group(fuser, producer) : NULL;
-      if (rows && rows != group && join(fuser, group, rows, compose_memory(node->inputs[i]))) return;
-    }
+  for (unsigned n = 0; n < group->nodes->len; n++) {
+    const GraphNode *node = group->nodes->pdata[n];
+    for (unsigned i = 0; i < node->n_inputs; i++)
+      for (unsigned k = 0; k < fuser_n_writers(node->inputs[i]); k++) {
+        const GraphNode *producer = fuser_writer(fuser, node->inputs[i], k);
+        Group *rows = producer ? fuser_group(fuser, producer) : NULL;
+        if (rows && rows != group && join(fuser, group, rows, compose_memory(node->inputs[i]))) return rows;
+      }
+  }
+  return NULL;
 }
 
+/* Rows that are quantised in front of the cache: that kernel may join the one in front of it in turn. */
 void fusion_join_appends(Fuser *fuser)
 {
-  for (unsigned i = 0; i < fuser->groups->len; i++)
-    join_append(fuser, fuser->groups->pdata[i]);
+  unsigned n = fuser->groups->len;
+  for (unsigned i = 0; i < n; i++) {
+    Group *group = fuser->groups->pdata[i];
+    const GraphNode *node = group->nodes->len == 1 ? group->nodes->pdata[0] : NULL;
+    if (node && node->op->id == ONNX_AppendRows && !group->absorbed)
+      while ((group = join_append(fuser, group)))
+        ;
+  }
 }

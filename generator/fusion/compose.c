@@ -211,7 +211,7 @@ void composition_close(Composition *c, Group *group, Group *other, const char *h
 {
   Fuser *fuser = c->fuser;
   ProgramDivision division = {.programs = {c->whole}, .suffixes = {""}, .n_programs = 1, .how = how};
-  fuser_absorb(fuser, group, other);
+  if (other) fuser_absorb(fuser, group, other);
   group->division = arena_memdup(fuser->arena, &division, sizeof division);
 }
 

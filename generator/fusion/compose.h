@@ -29,7 +29,7 @@ int composition_add_axis(Composition *c, const ProgramAxis *axis);
 Part composition_part(Composition *c, const Program *from);
 /* The node and what its operands and indices are computed from, each once; what is there already is not added again. */
 bool composition_add(Part *part, unsigned node);
-/* The groups become one, whose kernel the composition is. */
+/* The composition is the group's kernel, and that of the other group (may be NULL), which becomes one with it. */
 void composition_close(Composition *c, Group *group, Group *other, const char *how);
 /* The kernel exists. */
 bool composition_exists(const Composition *c);

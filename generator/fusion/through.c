@@ -4,12 +4,13 @@
  *
  *   A: write angles[t, c] = read cos[%place(t), c]      B: read angles[t, c], for each head h
  *
- * So it is for elements that are read and for integers: who computes these again finds the same. Elements that A reduces
+ * Two readers, such as queries and keys that are turned, compute it each. So it is for elements that are read and for integers: who computes these again finds the same. Elements that A reduces
  * (a count of few) B does only for each of its own points once. */
 #include "generator/fusion/compose.h"
 #include <string.h>
 
 #define MOST_NODES   32  /* of a kernel whose values are computed again */
+#define MOST_READERS 2   /* that compute the same */
 #define MOST_REDUCED 512 /* elements that a thread walks through, where rows were a kernel's */
 
 typedef struct {
@@ -165,20 +166,24 @@ static bool compose(Through *t)
 
 /* ---- groups ---- */
 
-/* The one group that reads what the group gives; NULL: there is none, or several. */
-static Group *reader_of(const Fuser *fuser, const Group *group, const Program *program)
+/* Who reads the tensors that the group gives, each once; false: some reader could not compute them, or there are many. */
+static bool find_readers(const Fuser *fuser, const Group *group, GPtrArray *found)
 {
-  Group *reader = NULL;
-  for (unsigned i = 0; i < program->n_nodes; i++) {
-    const ProgramNode *node = &program->nodes[i];
-    const GPtrArray *readers = node->kind == NODE_WRITE ? fuser->readers[node->access.tensor->index] : NULL;
-    for (unsigned j = 0; readers && j < readers->len; j++) {
-      Group *other = fuser_group(fuser, readers->pdata[j]);
-      if (!other || (reader && other != reader)) return NULL;
-      reader = other;
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned k = 0; k < node->n_outputs; k++) {
+      const GraphTensor *tensor = node->outputs[k];
+      const GPtrArray *readers = tensor ? fuser->readers[tensor->index] : NULL;
+      if (tensor && tensor->is_output) return false;
+      for (unsigned j = 0; readers && j < readers->len; j++) {
+        Group *other = fuser_group(fuser, readers->pdata[j]);
+        if (other == group || g_ptr_array_find(found, other, NULL)) continue;
+        if (!other || other->anchor || other->absorbed || found->len == MOST_READERS) return false;
+        g_ptr_array_add(found, other);
+      }
     }
   }
-  return reader == group ? NULL : reader;
+  return found->len > 0;
 }
 
 /* Points of a kernel, or elements of rows that are reduced. */
@@ -199,25 +204,91 @@ static bool reads_memory(const Fuser *fuser, const Program *program)
   return false;
 }
 
-static bool read_through(Fuser *fuser, Group *group)
+/* The reader's program with what it reads computed in it. */
+static bool compose_reader(Fuser *fuser, const Program *program, Group *reader, Composition *whole)
 {
-  if (!may_be_taken(group)) return false;
-  const Program *program = composed_program(fuser, group);
-  Group *reader = program && is_small(program) ? reader_of(fuser, group, program) : NULL;
-  if (!reader || reader->anchor || reader->absorbed || reads_memory(fuser, program)) return false;
   Through t = {.fuser = fuser, .producer = program, .reader = composed_program(fuser, reader)};
   if (!t.reader) return false;
   memset(t.reduced, -1, sizeof t.reduced);
   t.whole = composition_open(fuser, t.reader, t.reader->n_nodes + 4 * MOST_NODES);
   if (!compose(&t) || !composition_pays(&t.whole, program, t.reader)) return false;
-  fuser_note(fuser, "`%s` is computed where `%s` is, which reads it", group_shape(group)->name,
-             group_shape(reader)->name);
-  composition_close(&t.whole, reader, group, "with what it reads");
+  *whole = t.whole;
   return true;
+}
+
+/* The tensor of other kernels that the group reads; *several: there are more. */
+static GraphTensor *source_of(const Fuser *fuser, const Group *group, bool *several)
+{
+  GraphTensor *found = NULL;
+  *several = false;
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned k = 0; k < node->n_inputs; k++)
+      for (unsigned l = 0; l < fuser_n_writers(node->inputs[k]); l++) {
+        const GraphNode *producer = fuser_writer(fuser, node->inputs[k], l);
+        if (!producer || fuser_group(fuser, producer) == group) continue;
+        *several = *several || (found && found != node->inputs[k]);
+        found = node->inputs[k];
+      }
+  }
+  return found;
+}
+
+static int by_place(gconstpointer a, gconstpointer b)
+{
+  const GraphNode *x = *(GraphNode *const *)a, *y = *(GraphNode *const *)b;
+  return (x->index > y->index) - (x->index < y->index);
+}
+
+/* A reader's nodes read what the group reads in place of what it gives, for those who ask which kernel waits for which. */
+static void wait_for_source(Fuser *fuser, const Group *group, Group *reader, GraphTensor *source)
+{
+  for (unsigned i = 0; i < reader->nodes->len; i++) {
+    GraphNode *node = reader->nodes->pdata[i];
+    for (unsigned k = 0; k < node->n_inputs; k++) {
+      const GraphTensor *given = node->inputs[k];
+      const GraphNode *producer = given && !given->n_parts ? fuser_writer(fuser, given, 0) : NULL;
+      if (!producer || fuser_group(fuser, producer) != group) continue;
+      node->inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof *node->inputs);
+      node->inputs[k] = source;
+      g_ptr_array_remove(fuser->readers[given->index], node);
+      GPtrArray *readers = fuser->readers[source->index];
+      if (g_ptr_array_find(readers, node, NULL)) continue;
+      g_ptr_array_add(readers, node);
+      g_ptr_array_sort(readers, by_place);
+    }
+  }
+}
+
+static void read_through(Fuser *fuser, Group *group)
+{
+  bool several;
+  g_autoptr(GPtrArray) readers = g_ptr_array_new();
+  Composition wholes[MOST_READERS];
+  if (!may_be_taken(group) || !find_readers(fuser, group, readers)) return;
+  const Program *program = composed_program(fuser, group);
+  if (!program || !is_small(program) || reads_memory(fuser, program)) return;
+  GraphTensor *source = source_of(fuser, group, &several);
+  if (readers->len > 1 && several) return;
+  if (!source) source = ((GraphNode *)group->nodes->pdata[0])->inputs[0]; /* it waits for nobody */
+  if (readers->len > 1 && !source) return;
+  for (unsigned i = 0; i < readers->len; i++) {
+    if (!compose_reader(fuser, program, readers->pdata[i], &wholes[i])) return;
+    for (unsigned k = 0; k < i; k++)
+      if (!fuser_are_apart(fuser, readers->pdata[k], readers->pdata[i])) return;
+  }
+  for (unsigned i = 0; i < readers->len; i++) {
+    Group *reader = readers->pdata[i];
+    fuser_note(fuser, "`%s` is computed where `%s` is, which reads it", group_shape(group)->name,
+               group_shape(reader)->name);
+    if (i + 1 < readers->len) wait_for_source(fuser, group, reader, source);
+    composition_close(&wholes[i], reader, i + 1 < readers->len ? NULL : group, "with what it reads");
+  }
 }
 
 void fusion_read_through(Fuser *fuser)
 {
-  for (unsigned i = 0; i < fuser->groups->len; i++)
+  unsigned n = fuser->groups->len;
+  for (unsigned i = 0; i < n; i++)
     read_through(fuser, fuser->groups->pdata[i]);
 }

@@ -260,14 +260,21 @@ static Group *join_append(Fuser *fuser, Group *group)
   return NULL;
 }
 
+static bool appends(const Group *group)
+{
+  bool any = false;
+  for (unsigned i = 0; i < group->nodes->len; i++)
+    any |= ((GraphNode *)group->nodes->pdata[i])->op->id == ONNX_AppendRows;
+  return any;
+}
+
 /* Rows that are quantised in front of the cache: that kernel may join the one in front of it in turn. */
 void fusion_join_appends(Fuser *fuser)
 {
   unsigned n = fuser->groups->len;
   for (unsigned i = 0; i < n; i++) {
     Group *group = fuser->groups->pdata[i];
-    const GraphNode *node = group->nodes->len == 1 ? group->nodes->pdata[0] : NULL;
-    if (node && node->op->id == ONNX_AppendRows && !group->absorbed)
+    if (!group->absorbed && appends(group))
       while ((group = join_append(fuser, group)))
         ;
   }

@@ -212,6 +212,7 @@ void composition_close(Composition *c, Group *group, Group *other, const char *h
   Fuser *fuser = c->fuser;
   ProgramDivision division = {.programs = {c->whole}, .suffixes = {""}, .n_programs = 1, .how = how};
   if (other) fuser_absorb(fuser, group, other);
+  group->anchor = NULL; /* its program says what it is */
   group->division = arena_memdup(fuser->arena, &division, sizeof division);
 }
 

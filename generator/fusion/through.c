@@ -4,7 +4,8 @@
  *
  *   A: write angles[t, c] = read cos[%place(t), c]      B: read angles[t, c], for each head h
  *
- * Two readers, such as queries and keys that are turned, compute it each. So it is for elements that are read and for integers: who computes these again finds the same. Elements that A reduces
+ * Two readers, such as queries and keys that are turned, compute it each. So it is for elements that are read and for integers: who computes these again finds
+ * the same; and for rows that are put into a cache as they are. Elements that A reduces
  * (a count of few) B does only for each of its own points once. */
 #include "generator/fusion/compose.h"
 #include <string.h>
@@ -25,12 +26,20 @@ static bool is_whole(NumberType type)
   return number_class(type) == NUMBER_SIGNED || number_class(type) == NUMBER_UNSIGNED || type == NUMBER_BOOL;
 }
 
+/* Who puts rows into a cache only moves them: they are rounded as they would have been in front of it. */
+static bool moves(const GraphNode *reader)
+{
+  return reader->op->id == ONNX_AppendRows;
+}
+
 /* May who reads the tensor have the value itself? What is rounded on its way to memory is not what it was. */
-static bool is_exact(const Program *program, const ProgramNode *write)
+static bool is_exact(const Program *program, const ProgramNode *write, bool moved)
 {
   const ProgramValue *value = &write->operands[0];
   const GraphTensor *tensor = write->access.tensor;
-  if (value->kind != VALUE_NODE || value->result || value->type != tensor->type) return false;
+  if (value->kind != VALUE_NODE || value->result) return false;
+  if (moved) return true;
+  if (value->type != tensor->type) return false;
   return program->nodes[value->node].kind == NODE_READ || is_whole(tensor->type);
 }
 
@@ -54,7 +63,7 @@ static bool is_plain_write(const Program *program, const ProgramNode *write)
   return true;
 }
 
-static bool is_small(const Program *program)
+static bool is_small(const Program *program, bool moved)
 {
   unsigned n = 0;
   for (unsigned i = 0; i < program->n_axes; i++)
@@ -63,7 +72,7 @@ static bool is_small(const Program *program)
     const ProgramNode *node = &program->nodes[i];
     if (node->kind == NODE_SCAN) return false;
     if (node->kind == NODE_REDUCE && (node->reduction != REDUCTION_SUM || !is_whole(node->compute))) return false;
-    if (node->kind == NODE_WRITE && !(is_plain_write(program, node) && is_exact(program, node))) return false;
+    if (node->kind == NODE_WRITE && !(is_plain_write(program, node) && is_exact(program, node, moved))) return false;
     n++;
   }
   return n <= MOST_NODES;
@@ -166,9 +175,10 @@ static bool compose(Through *t)
 
 /* ---- groups ---- */
 
-/* Who reads the tensors that the group gives, each once; false: some reader could not compute them, or there are many. */
-static bool find_readers(const Fuser *fuser, const Group *group, GPtrArray *found)
+/* Who reads the tensors that the group gives, each once; *moved: all of them only move them. False: some reader could not compute them, or there are many. */
+static bool find_readers(const Fuser *fuser, const Group *group, GPtrArray *found, bool *moved)
 {
+  *moved = true;
   for (unsigned i = 0; i < group->nodes->len; i++) {
     const GraphNode *node = group->nodes->pdata[i];
     for (unsigned k = 0; k < node->n_outputs; k++) {
@@ -177,8 +187,11 @@ static bool find_readers(const Fuser *fuser, const Group *group, GPtrArray *foun
       if (tensor && tensor->is_output) return false;
       for (unsigned j = 0; readers && j < readers->len; j++) {
         Group *other = fuser_group(fuser, readers->pdata[j]);
-        if (other == group || g_ptr_array_find(found, other, NULL)) continue;
-        if (!other || other->anchor || other->absorbed || found->len == MOST_READERS) return false;
+        if (other == group) continue;
+        *moved = *moved && moves(readers->pdata[j]);
+        if (g_ptr_array_find(found, other, NULL)) continue;
+        if (!other || other->absorbed || found->len == MOST_READERS) return false;
+        if (other->anchor && !moves(other->anchor)) return false;
         g_ptr_array_add(found, other);
       }
     }
@@ -262,12 +275,12 @@ static void wait_for_source(Fuser *fuser, const Group *group, Group *reader, Gra
 
 static void read_through(Fuser *fuser, Group *group)
 {
-  bool several;
+  bool several, moved;
   g_autoptr(GPtrArray) readers = g_ptr_array_new();
   Composition wholes[MOST_READERS];
-  if (!may_be_taken(group) || !find_readers(fuser, group, readers)) return;
+  if (!may_be_taken(group) || !find_readers(fuser, group, readers, &moved)) return;
   const Program *program = composed_program(fuser, group);
-  if (!program || !is_small(program) || reads_memory(fuser, program)) return;
+  if (!program || !is_small(program, moved) || reads_memory(fuser, program)) return;
   GraphTensor *source = source_of(fuser, group, &several);
   if (readers->len > 1 && several) return;
   if (!source) source = ((GraphNode *)group->nodes->pdata[0])->inputs[0]; /* it waits for nobody */

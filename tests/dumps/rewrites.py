@@ -63,6 +63,14 @@ GRAPHS = {
                "constants": {"two": {"type": "f16", "shape": [], "data": 2}, "one": {"type": "f16", "shape": [], "data": 1},
                              "w": {"type": "f16", "shape": [7], "data": [0, 0.5, -1, 2, 3, 4, 5]}},
                "nodes": [node("Pow", "x two", "s"), node("Add", "w one", "v"), node("Mul", "s v", "y")], "outputs": ["y"]},
+    # new rows of sequences, turned by their places, that go into pages
+    "paged": {"inputs": {"qkv": tensor("bf16", 4, 128), "kc": tensor("bf16", 4, 8, 1, 32), "vc": tensor("bf16", 4, 8, 1, 32),
+                         "cos": tensor("bf16", 16, 16), "sin": tensor("bf16", 16, 16),
+                         "past": tensor("s32", 2)},
+              "constants": {"ends": {"type": "s32", "shape": [3], "data": [0, 3, 4]},
+                            "table": {"type": "s32", "shape": [2, 2], "data": [[2, 0], [3, 1]]}},
+              "nodes": [{**node("PagedAttention", "qkv", "y kn vn", num_heads=2, kv_num_heads=1, do_rotary=1), "domain": "com.microsoft",
+                         "inputs": ["qkv", "", "", "kc", "vc", "ends", "past", "table", "cos", "sin"]}], "outputs": ["y", "kn", "vn"]},
     # a part by a known index
     "picked": {"inputs": {"x": tensor("f32", 3, 5, 8)}, "constants": {"i": {"type": "s64", "shape": [], "data": 2}},
                "nodes": [node("Gather", "x i", "p", axis=1), node("Relu", "p", "y")], "outputs": ["y"]},
@@ -135,7 +143,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "equal", "picked", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "turned", "attention", "forms", "summed", "steps"]  # the other is large
+RUN = ["paged", "gate", "equal", "picked", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "sums", "siblings", "turned", "attention", "forms", "summed", "steps"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -242,30 +242,17 @@ static void read_group_query(Operands *at)
   expand_refuse_output(x, 3, "output_qk");
 }
 
-/* Angles of each row by its place: [batch, rows, pairs]. By places within the table as a list, which their kernel computes. */
-static GraphTensor *angles_by_place(Operands *at, GraphTensor *table, GraphTensor *place)
-{
-  const int64_t all = -1;
-  return expand(at->x, ONNX_Gather, "angles",
-                expand(at->x, ONNX_Reshape, "list", table, expand_integers(at->x, "all", &all, 1)), place);
-}
-
-/* Where the angles of rows lie that stand one behind the other, from the first one's place on. */
-static GraphTensor *places_of(Operands *at, const GraphTensor *table)
+/* Places of rows that stand one behind the other, from the first one's on: [batch, rows]. */
+static GraphTensor *places_of(Operands *at)
 {
   Expansion *x = at->x;
   if (expand_failed(x)) return NULL;
-  const Symbolic *shape[] = {at->of.q->shape[0], at->of.q->shape[1], table->shape[1]};
-  GraphTensor *row = expand_cast(x, "row", expand_index(x, "row", shape, 3, 1), NUMBER_S64),
-              *pair = expand_index(x, "pair", shape, 3, 2);
-  if (at->first) {
-    const Symbolic *one = symbolic_constant(expand_arena(x), 1), *each[] = {shape[0], one, one};
-    GraphTensor *first = expand(x, ONNX_Expand, "first", expand_reshape(x, "first", at->first, each, 3),
-                                expand_known(x, "shape", shape, 3, 1));
-    row = expand(x, ONNX_Add, "row", row, expand_cast(x, "first", first, NUMBER_S64));
-  }
-  row = expand(x, ONNX_Mul, "row", row, expand_known(x, "pairs", &shape[2], 1, 0));
-  return expand(x, ONNX_Add, "place", row, expand_cast(x, "pair", pair, NUMBER_S64));
+  const Symbolic *const *shape = at->of.q->shape;
+  GraphTensor *row = expand_cast(x, "row", expand_index(x, "row", shape, 2, 1), NUMBER_S64);
+  if (!at->first) return row;
+  const Symbolic *each[] = {shape[0], symbolic_constant(expand_arena(x), 1)};
+  GraphTensor *first = expand_reshape(x, "first", at->first, each, 2);
+  return expand(x, ONNX_Add, "place", row, expand_cast(x, "first", first, NUMBER_S64));
 }
 
 static void turn_positions(Operands *at)
@@ -273,12 +260,9 @@ static void turn_positions(Operands *at)
   GraphTensor *angles[2];
   if (!expand_heads_turn(at->x, COSINE, SINE)) return;
   GraphTensor *positions = expand_input(at->x, POSITIONS),
-              *places = positions ? NULL : places_of(at, expand_input(at->x, COSINE));
-  for (unsigned i = 0; i < 2; i++) { /* once for queries and keys */
-    GraphTensor *table = expand_input(at->x, COSINE + i);
-    angles[i] =
-        places ? angles_by_place(at, table, places) : expand(at->x, ONNX_Gather, "angles", table, positions);
-  }
+              *places = positions ? positions : places_of(at);
+  for (unsigned i = 0; i < 2; i++) /* once for queries and keys */
+    angles[i] = expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), places);
   if (at->of.joint) {
     GraphTensor *all = expand_heads_turned(at->x, "qk", at->of.joint, at->of.heads + at->of.kv_heads, angles);
     expand_heads_part(at->x, &at->of, all);

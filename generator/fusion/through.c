@@ -63,6 +63,21 @@ static bool is_plain_write(const Program *program, const ProgramNode *write)
   return true;
 }
 
+/* Does it look up an element for each of those that lie side by side? Its reader, which reads these together, would do the same. */
+static bool looks_up_elements(const Program *program, const ProgramNode *write)
+{
+  const ProgramAccess *access = &write->access;
+  unsigned rank = access->tensor->rank;
+  if (rank < 2 || symbolic_equals(access->tensor->shape[rank - 1], 1)) return false;
+  uint32_t beside = program_axes_in(program, access->at[rank - 1].of_axes);
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    for (unsigned d = 0; program->nodes[i].kind == NODE_READ && d < program->nodes[i].access.tensor->rank; d++) {
+      int loaded = program->nodes[i].access.at[d].node;
+      if (loaded != PROGRAM_NONE && program->varies[loaded] & beside) return true;
+    }
+  return false;
+}
+
 static bool is_small(const Program *program, bool moved)
 {
   unsigned n = 0;
@@ -72,6 +87,7 @@ static bool is_small(const Program *program, bool moved)
     const ProgramNode *node = &program->nodes[i];
     if (node->kind == NODE_SCAN) return false;
     if (node->kind == NODE_REDUCE && (node->reduction != REDUCTION_SUM || !is_whole(node->compute))) return false;
+    if (node->kind == NODE_WRITE && looks_up_elements(program, node)) return false;
     if (node->kind == NODE_WRITE && !(is_plain_write(program, node) && is_exact(program, node, moved))) return false;
     n++;
   }

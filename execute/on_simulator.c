@@ -440,13 +440,14 @@ static void check_outputs(Simulation *s)
   }
 }
 
-/* Elements that stay as they were, or follow from such, are NaN, whatever was in memory that tensors share. */
+/* Elements that stay as they were, or follow from such, are NaN, whatever was in memory that tensors share. Those of an input, in whose
+ * memory a result lies, are somebody's. */
 static void poison_nobodys(Simulation *s)
 {
   for (unsigned i = 0; i < s->x->plan->n_tensors; i++) {
     const ExecutionTensor *tensor = &s->x->tensors[i];
     const uint64_t *bits = s->defined[i];
-    if (!s->x->plan->tensors[i]->stays || !bits || !tensor->data) continue;
+    if (!s->x->plan->tensors[i]->stays || !bits || !tensor->data || tensor->place != i) continue;
     for (uint64_t at = 0; at < tensor->resolved.bytes; at++)
       if (!(bits[at / 64] >> at % 64 & 1)) ((uint8_t *)tensor->data)[at] = 0xff;
   }

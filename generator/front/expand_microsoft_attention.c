@@ -259,8 +259,7 @@ static void turn_positions(Operands *at)
 {
   GraphTensor *angles[2];
   if (!expand_heads_turn(at->x, COSINE, SINE)) return;
-  GraphTensor *positions = expand_input(at->x, POSITIONS),
-              *places = positions ? positions : places_of(at);
+  GraphTensor *positions = expand_input(at->x, POSITIONS), *places = positions ? positions : places_of(at);
   for (unsigned i = 0; i < 2; i++) /* once for queries and keys */
     angles[i] = expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), places);
   if (at->of.joint) {

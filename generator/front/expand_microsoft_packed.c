@@ -199,7 +199,8 @@ static void turn_rows(Packed *at, GraphTensor *place)
   GraphTensor *angles[2];
   if (!expand_heads_turn(at->x, COSINE, SINE)) return;
   for (unsigned i = 0; i < 2; i++)
-    angles[i] = batched(at, i ? "sines" : "cosines", expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), place));
+    angles[i] = batched(at, i ? "sines" : "cosines",
+                        expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), place));
   if (at->of.joint) {
     expand_heads_part(at->x, &at->of, turned(at, "qk", at->of.joint, at->of.heads + at->of.kv_heads, angles));
     return;

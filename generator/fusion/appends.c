@@ -16,7 +16,8 @@ typedef struct {
   unsigned memory;              /* of the tensor that A computes and B reads */
   const ProgramAccess *read;    /* B's, of it */
   Composition whole;
-  double points, wanted; /* of B that A's points are, and of all that are known: where an extent is open it is the same for both */
+  double points,
+      wanted; /* of B that A's points are, and of all that are known: where an extent is open it is the same for both */
 } Joining;
 
 /* Where an element that A writes lies along B's dimensions: its indices, and how far the views begin from each other. */
@@ -84,7 +85,8 @@ static bool part_shift(const Joining *j, const GraphTensor *from, int64_t behind
   int d = -1;
   for (unsigned i = 0; i < to->rank; i++) {
     if (done >> i & 1) continue;
-    if (!symbolic_is_constant(to->strides[i], &stride)) stride = G_MAXINT64; /* of rows of an open size: not moved */
+    if (!symbolic_is_constant(to->strides[i], &stride))
+      stride = G_MAXINT64; /* of rows of an open size: not moved */
     if (stride > largest) largest = stride, d = (int)i;
   }
   if (d < 0) return !behind;
@@ -165,7 +167,8 @@ static bool only_moves(const Joining *j)
     for (unsigned k = 0; k < node->n_operands; k++) {
       const ProgramValue *value = &node->operands[k];
       bool taken = value->kind == VALUE_NODE && &j->append->nodes[value->node].access == j->read;
-      if (taken && (node->kind != NODE_WRITE || node->access.tensor->type != j->read->tensor->type)) return false;
+      if (taken && (node->kind != NODE_WRITE || node->access.tensor->type != j->read->tensor->type))
+        return false;
     }
   }
   return true;

@@ -10,7 +10,8 @@ const Program *composed_program(Fuser *fuser, const Group *group)
 
 Composition composition_open(Fuser *fuser, const Program *axes_of, unsigned room)
 {
-  Composition c = {.fuser = fuser, .whole = arena_memdup(fuser->arena, axes_of, sizeof *axes_of), .room = room};
+  Composition c = {
+      .fuser = fuser, .whole = arena_memdup(fuser->arena, axes_of, sizeof *axes_of), .room = room};
   c.whole->arena = fuser->arena;
   c.whole->nodes = arena_new_array(fuser->arena, ProgramNode, room + 1);
   c.whole->n_nodes = 0;
@@ -34,8 +35,7 @@ int composition_add_axis(Composition *c, const ProgramAxis *axis)
   if (whole->n_axes >= PROGRAM_MAX_AXES || axis->length != PROGRAM_NONE) return -1;
   for (unsigned i = 0; is_taken(c, name); i++)
     name = arena_printf(arena, "j%u", i);
-  whole->axes[whole->n_axes] =
-      (ProgramAxis){name, symbolic_symbol(arena, name), axis->extent, PROGRAM_NONE};
+  whole->axes[whole->n_axes] = (ProgramAxis){name, symbolic_symbol(arena, name), axis->extent, PROGRAM_NONE};
   return (int)whole->n_axes++;
 }
 
@@ -97,8 +97,8 @@ static bool same_map(const ProgramNode *x, const ProgramNode *y)
 
 static bool same_node(const ProgramNode *x, const ProgramNode *y)
 {
-  bool same = x->kind == y->kind && x->type == y->type && x->compute == y->compute &&
-              x->n_operands == y->n_operands;
+  bool same =
+      x->kind == y->kind && x->type == y->type && x->compute == y->compute && x->n_operands == y->n_operands;
   for (unsigned i = 0; same && i < x->n_operands; i++)
     same = same_value(&x->operands[i], &y->operands[i]);
   if (!same) return false;
@@ -134,7 +134,8 @@ static bool move_access(const Part *part, ProgramNode *node)
 
 static bool move_operands(const Part *part, ProgramNode *node)
 {
-  node->operands = arena_memdup(part->into->fuser->arena, node->operands, node->n_operands * sizeof *node->operands);
+  node->operands =
+      arena_memdup(part->into->fuser->arena, node->operands, node->n_operands * sizeof *node->operands);
   for (unsigned i = 0; i < node->n_operands; i++) {
     ProgramValue *operand = &node->operands[i];
     if (operand->kind != VALUE_NODE) continue;

@@ -14,9 +14,9 @@ typedef struct Part {
   Composition *into;
   const Program *from;
   const Symbolic *at[PROGRAM_MAX_AXES]; /* by axis: where it is, over the whole's axes */
-  int own[PROGRAM_MAX_AXES];            /* by axis: the whole's that it is, of those that are reduced; or -1 */
-  uint32_t leaves;                      /* axes along which the whole has points that `from` has not */
-  ProgramValue *values;                 /* by node: what it is in the whole; ABSENT: it is not there yet */
+  int own[PROGRAM_MAX_AXES]; /* by axis: the whole's that it is, of those that are reduced; or -1 */
+  uint32_t leaves;           /* axes along which the whole has points that `from` has not */
+  ProgramValue *values;      /* by node: what it is in the whole; ABSENT: it is not there yet */
 } Part;
 
 /* What a group's kernel computes, if it is one; NULL: it is several. */

@@ -21,12 +21,14 @@ static int axis_of(const Program *program)
   for (unsigned i = 0; i < program->n_nodes; i++)
     if (program->nodes[i].kind == NODE_WRITE) stored |= program->varies[i];
   for (unsigned i = 0; i < program->n_nodes; i++)
-    for (unsigned d = 0; program->nodes[i].kind == NODE_WRITE && d < program->nodes[i].access.tensor->rank; d++)
+    for (unsigned d = 0; program->nodes[i].kind == NODE_WRITE && d < program->nodes[i].access.tensor->rank;
+         d++)
       stored |= program_axes_in(program, program->nodes[i].access.at[d].of_axes);
   for (unsigned i = 0; i < program->n_axes; i++) {
     if (program->axes[i].length != PROGRAM_NONE) return -1;
     if (!(stored >> i & 1) || symbolic_equals(program->axes[i].extent, 1)) continue;
-    if (axis >= 0 || (symbolic_is_constant(program->axes[i].extent, &extent) && extent > MOST_POINTS)) return -1;
+    if (axis >= 0 || (symbolic_is_constant(program->axes[i].extent, &extent) && extent > MOST_POINTS))
+      return -1;
     axis = (int)i;
   }
   return axis;
@@ -52,7 +54,9 @@ static bool computes_facts(const Program *program)
 
 static bool is_candidate(const Group *group)
 {
-  return !group->absorbed && !group->anchor && !group->chained && group->nodes->len <= MOST_NODES;
+  const GraphNode *last = group->nodes->pdata[group->nodes->len - 1];
+  return !group->absorbed && !group->anchor && !group->chained && group->nodes->len <= MOST_NODES &&
+         is_whole(last->outputs[0]->type);
 }
 
 static bool share_list(const Program *a, const Program *b)
@@ -101,7 +105,8 @@ static bool join(Fuser *fuser, Group *group, Group *other)
   c.whole->n_axes = 1;
   c.whole->axes[0] = a->axes[first];
   c.whole->axes[0].extent = extent_of(fuser->arena, a->axes[first].extent, b->axes[second].extent);
-  if (!add_program(&c, a, first, 0) || !add_program(&c, b, second, 0) || !composition_pays(&c, a, b)) return false;
+  if (!add_program(&c, a, first, 0) || !add_program(&c, b, second, 0) || !composition_pays(&c, a, b))
+    return false;
   fuser_note(fuser, "`%s` and `%s` are computed together: both kernels are small", group_shape(group)->name,
              group_shape(other)->name);
   composition_close(&c, group, other, "beside another");

@@ -18,7 +18,8 @@ typedef struct {
   Fuser *fuser;
   const Program *producer, *reader;
   Composition whole;
-  int reduced[PROGRAM_MAX_AXES]; /* by the producer's axis: the whole's that it became, of those it reduces; -1: none yet */
+  int reduced
+      [PROGRAM_MAX_AXES]; /* by the producer's axis: the whole's that it became, of those it reduces; -1: none yet */
 } Through;
 
 static bool is_whole(NumberType type)
@@ -71,7 +72,8 @@ static bool looks_up_elements(const Program *program, const ProgramNode *write)
   if (rank < 2 || symbolic_equals(access->tensor->shape[rank - 1], 1)) return false;
   uint32_t beside = program_axes_in(program, access->at[rank - 1].of_axes);
   for (unsigned i = 0; i < program->n_nodes; i++)
-    for (unsigned d = 0; program->nodes[i].kind == NODE_READ && d < program->nodes[i].access.tensor->rank; d++) {
+    for (unsigned d = 0; program->nodes[i].kind == NODE_READ && d < program->nodes[i].access.tensor->rank;
+         d++) {
       int loaded = program->nodes[i].access.at[d].node;
       if (loaded != PROGRAM_NONE && program->varies[loaded] & beside) return true;
     }
@@ -86,9 +88,11 @@ static bool is_small(const Program *program, bool moved)
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind == NODE_SCAN) return false;
-    if (node->kind == NODE_REDUCE && (node->reduction != REDUCTION_SUM || !is_whole(node->compute))) return false;
+    if (node->kind == NODE_REDUCE && (node->reduction != REDUCTION_SUM || !is_whole(node->compute)))
+      return false;
     if (node->kind == NODE_WRITE && looks_up_elements(program, node)) return false;
-    if (node->kind == NODE_WRITE && !(is_plain_write(program, node) && is_exact(program, node, moved))) return false;
+    if (node->kind == NODE_WRITE && !(is_plain_write(program, node) && is_exact(program, node, moved)))
+      return false;
     n++;
   }
   return n <= MOST_NODES;
@@ -153,18 +157,21 @@ static bool take(Through *t, const ProgramNode *read, Part *part, ProgramValue *
   const ProgramNode *write = write_of(t->producer, read->access.tensor);
   const GraphTensor *from = read->access.tensor, *to = write->access.tensor;
   const Symbolic *indices[GRAPH_MAX_RANK], *places[PROGRAM_MAX_AXES] = {NULL};
-  bool begins = (from->begins && !symbolic_equals(from->begins, 0)) || (to->begins && !symbolic_equals(to->begins, 0));
+  bool begins =
+      (from->begins && !symbolic_equals(from->begins, 0)) || (to->begins && !symbolic_equals(to->begins, 0));
   if (begins || from->type != to->type || read->access.outside != OUTSIDE_NEVER ||
       !compose_indices(t->fuser->arena, &read->access, to, indices))
     return false;
   for (unsigned d = 0; d < to->rank; d++)
     for (unsigned axis = 0; axis < t->producer->n_axes; axis++)
-      if (symbolic_same(write->access.at[d].of_axes, t->producer->axes[axis].symbol)) places[axis] = indices[d];
+      if (symbolic_same(write->access.at[d].of_axes, t->producer->axes[axis].symbol))
+        places[axis] = indices[d];
   if (!is_reduced_once(t, places)) return false;
   *part = composition_part(&t->whole, t->producer);
   for (unsigned axis = 0; axis < PROGRAM_MAX_AXES; axis++) {
     part->own[axis] = -1;
-    part->at[axis] = places[axis] ? places[axis] : symbolic_constant(t->fuser->arena, 0); /* it has one index */
+    part->at[axis] =
+        places[axis] ? places[axis] : symbolic_constant(t->fuser->arena, 0); /* it has one index */
   }
   if (!add_reduced(t, part)) return false;
   unsigned node = write->operands[0].node;

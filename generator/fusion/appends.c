@@ -139,6 +139,14 @@ static bool add_points(Joining *j, const ProgramNode *write, ProgramValue value,
       if (!symbolic_same(j->read->at[d].of_axes, j->append->axes[axis].symbol)) continue;
       part.at[axis] = symbolic_add(arena, shift->indices[d], symbolic_constant(arena, shift->shift[d]));
       if (shift->leaves[d]) part.leaves |= 1u << axis;
+      for (unsigned i = 0; i < j->rows->n_axes && !shift->leaves[d]; i++) {
+        const ProgramAxis *own = &j->whole.whole->axes[i];
+        bool fewer = symbolic_same(shift->indices[d], own->symbol) &&
+                     !symbolic_same(own->extent, j->append->axes[axis].extent);
+        if (!fewer) continue;
+        part.part_of[axis] = own;
+        part.first[axis] = symbolic_constant(arena, shift->shift[d]);
+      }
     }
   }
   for (unsigned i = 0; i < j->append->n_nodes; i++) {

@@ -115,11 +115,32 @@ static bool same_node(const ProgramNode *x, const ProgramNode *y)
 
 /* ---- nodes ---- */
 
+/* Some indices along a dimension are a view of these, in which elements side by side are found by the axis alone. */
+static bool show_part(const Part *part, ProgramAccess *access, unsigned d)
+{
+  Arena *arena = part->into->fuser->arena;
+  const GraphTensor *tensor = access->tensor;
+  if (access->at[d].node != PROGRAM_NONE) return false;
+  for (unsigned i = 0; i < part->from->n_axes; i++) {
+    const ProgramAxis *axis = part->part_of[i];
+    if (!axis || !symbolic_same(access->at[d].of_axes, part->from->axes[i].symbol)) continue;
+    GraphTensor *view = arena_memdup(arena, tensor, sizeof *view);
+    const Symbolic *behind = symbolic_mul(arena, part->first[i], tensor->strides[d]);
+    view->begins = symbolic_add(arena, tensor->begins ? tensor->begins : symbolic_constant(arena, 0), behind);
+    view->shape[d] = axis->extent;
+    access->tensor = view;
+    access->at[d].of_axes = axis->symbol;
+    return true;
+  }
+  return false;
+}
+
 static bool move_access(const Part *part, ProgramNode *node)
 {
   uint32_t axes = 0;
   for (unsigned d = 0; d < node->access.tensor->rank; d++) {
     ProgramIndex *at = &node->access.at[d];
+    if (show_part(part, &node->access, d)) continue;
     axes |= program_axes_in(part->from, at->of_axes);
     at->of_axes = move(part, at->of_axes);
     if (at->node == PROGRAM_NONE) continue;

@@ -16,7 +16,10 @@ typedef struct Part {
   const Symbolic *at[PROGRAM_MAX_AXES]; /* by axis: where it is, over the whole's axes */
   int own[PROGRAM_MAX_AXES]; /* by axis: the whole's that it is, of those that are reduced; or -1 */
   uint32_t leaves;           /* axes along which the whole has points that `from` has not */
-  ProgramValue *values;      /* by node: what it is in the whole; ABSENT: it is not there yet */
+  /* By axis that is one of the whole's, from an index on: that one, and the index; NULL: it is not so. Along it the whole has fewer. */
+  const ProgramAxis *part_of[PROGRAM_MAX_AXES];
+  const Symbolic *first[PROGRAM_MAX_AXES];
+  ProgramValue *values; /* by node: what it is in the whole; ABSENT: it is not there yet */
 } Part;
 
 /* What a group's kernel computes, if it is one; NULL: it is several. */

@@ -68,7 +68,7 @@ def check_packed(gpu, kind, heads, size, lengths, together, bias):
 class Paged:
     """A graph, and the sequences as lists of keys and values by which results are judged."""
 
-    def __init__(self, gpu, kind, heads, kv_heads, size, pages, rows, columns, sequences, packed=False, slots=False, window=0, cap=0, stored=None, sinks=False):
+    def __init__(self, gpu, kind, heads, kv_heads, size, pages, rows, columns, sequences, packed=False, slots=False, window=0, cap=0, stored=None, sinks=False, open=False):
         self.__dict__.update({k: v for k, v in locals().items() if k != "self"})
         self.keys, self.values = ([[[] for _ in range(kv_heads)] for _ in range(sequences)] for _ in range(2))
         order = draw.sample(range(pages), sequences * columns)
@@ -76,12 +76,13 @@ class Paged:
         self.caches = {x: None for x in ("kc", "vc")}
 
     def graph(self, t):
+        t, sequences, ends = ("T", "B", "B+1") if self.open else (t, self.sequences, self.sequences + 1)
         widths = [self.heads * self.size, self.kv_heads * self.size, self.kv_heads * self.size]
         rows = {"q": tensor(self.kind, t, sum(widths))} if self.packed else {x: tensor(self.kind, t, w) for x, w in zip("qkv", widths)}
         cache = tensor(self.stored or self.kind, self.pages, self.rows, self.kv_heads, self.size)
         angles = tensor(self.kind, self.rows * self.columns, self.size // 2)
-        inputs = {**rows, "kc": cache, "vc": cache, "ends": tensor("s32", self.sequences + 1), "past": tensor("s32", self.sequences),
-                  "table": tensor("s32", self.sequences, self.columns), "cos": angles, "sin": angles, **({"slots": tensor("s32", t)} if self.slots else {})}
+        inputs = {**rows, "kc": cache, "vc": cache, "ends": tensor("s32", ends), "past": tensor("s32", sequences),
+                  "table": tensor("s32", sequences, self.columns), "cos": angles, "sin": angles, **({"slots": tensor("s32", t)} if self.slots else {})}
         names = ["q", *(["", ""] if self.packed else "kv"), "kc", "vc", "ends", "past", "table", "cos", "sin", *(["slots"] if self.slots else [])]
         if self.sinks:
             inputs["sink"] = tensor(self.kind, self.heads)
@@ -99,12 +100,14 @@ class Paged:
         lists = {"ends": ends, "past": past, "table": [page for row in self.table for page in row]}
         if self.slots:
             lists["slots"] = [self.table[b][p // self.rows] * self.rows + p % self.rows for b, n in enumerate(lengths) for p in range(past[b], past[b] + n)]
-        given = [(name, "s32", graph["inputs"][name]["shape"], values) for name, values in lists.items()]
+        shapes = {"table": [self.sequences, self.columns]}
+        given = [(name, "s32", shapes.get(name, [len(values)]), values) for name, values in lists.items()]
         given += [(x, self.stored or self.kind, shape, values) for x, values in self.caches.items() if values]
+        dims = {"T": t, "B": self.sequences} if self.open else None
         if self.stored:  # rows that fill the range of the cache, whatever the default data would be
             rows = {x: tensor["shape"] for x, tensor in graph["inputs"].items() if x in "qkv"}
             given += [(x, self.kind, shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))]) for x, shape in rows.items()]
-        inputs, found = runs.run(adlgen, graph, self.gpu, given, seed=seed)
+        inputs, found = runs.run(adlgen, graph, self.gpu, given, seed=seed, dims=dims)
         self.caches = {"kc": found["kn"], "vc": found["vn"]}
         if self.stored:
             found = {**found, **{x[0] + "n": [UNITS[x] * y for y in self.caches[x]] for x in UNITS}}
@@ -142,10 +145,20 @@ class Paged:
         compare(f"{self.gpu} {self.kind} paged {lengths} behind {past}", self.kind, found["y"], wanted)
 
 
+def check_nowhere(gpu):
+    """Rows in front of a sequence's first page, of a page beyond the cache, and of one so large that its rows would come back into it."""
+    paged = Paged(gpu, "bf16", heads=2, kv_heads=1, size=32, pages=8, rows=16, columns=2, sequences=4)
+    lists = {"ends": [0, 1, 1, 2, 4], "past": [-3, 9, 0, 16], "table": [1, 2, 3, 3, 99, 0, 4, 1 << 28]}
+    given, found = runs.run(adlgen, paged.graph(4), gpu, [(x, "s32", [4, 2] if x == "table" else [len(y)], y) for x, y in lists.items()])
+    if any(given[x + "c"] != found[x + "n"] for x in "kv"):
+        sys.exit(f"{gpu}: a row that is nowhere is in a page")
+
+
+check_nowhere("h100")
 for device in ("h100", "a100"):
     check_packed(device, "bf16", 2, 64, [1, 33, 7], False, True)
     check_packed(device, "f16", 1, 64, [5, 65], True, False)
-    for settings in ({"kind": "f16", "packed": True, "cap": 20.0}, {"kind": "bf16", "slots": True, "window": 9, "sinks": True},
+    for settings in ({"kind": "f16", "packed": True, "cap": 20.0}, {"kind": "bf16", "slots": True, "window": 9, "sinks": True, "open": True},
                      {"kind": "f16", "packed": True, "stored": "s8"}):
         paged = Paged(device, heads=4, kv_heads=2, size=64, pages=13, rows=16, columns=3, sequences=3, **settings)
         for i, lengths in enumerate(([17, 1, 5], [1, 1, 1], [3, 0, 1])):

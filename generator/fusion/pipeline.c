@@ -4,8 +4,8 @@
  *           read_functions  read_forms  read_rotation  read_narrow  part_rows  halve_rows  group_heads  part_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
- *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  stack_programs  read_through  join_appends
- *           join_facts  divide_programs  walk_times
+ *   GROUPS  break_circles  pair_products  reduce_products  join_rows  sum_rows  join_siblings  stack_programs  join_copies  read_through
+ *           join_appends  join_facts  divide_programs  walk_times
  *
  * A new rewrite is a file that opens with what it does, and a row here. */
 #include "generator/fusion/private.h"
@@ -94,6 +94,8 @@ static const FusionRewrite rewrites[] = {
      "elementwise kernels of one shape that read the same tensors become one"},
     {"stack_programs", FUSION_GROUPS, FUSION_GROUPS, true, fusion_stack_programs, NULL,
      "elementwise kernels that compute the same of parts side by side become one"},
+    {"join_copies", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_copies, NULL,
+     "parts of a tensor that are copied go with parts that are computed"},
     {"read_through", FUSION_GROUPS, FUSION_GROUPS, true, fusion_read_through, NULL,
      "rows that are looked up, and what is counted, for one other kernel, that computes itself"},
     {"join_appends", FUSION_GROUPS, FUSION_GROUPS, true, fusion_join_appends, NULL,

@@ -44,6 +44,7 @@ void fusion_join_rows(Fuser *fuser);
 void fusion_sum_rows(Fuser *fuser);
 void fusion_join_siblings(Fuser *fuser);
 void fusion_stack_programs(Fuser *fuser);
+void fusion_join_copies(Fuser *fuser);
 void fusion_read_through(Fuser *fuser);
 void fusion_join_appends(Fuser *fuser);
 void fusion_join_facts(Fuser *fuser);

@@ -65,7 +65,7 @@ GRAPHS = {
                "nodes": [node("Pow", "x two", "s"), node("Add", "w one", "v"), node("Mul", "s v", "y")], "outputs": ["y"]},
     # new rows of sequences, turned by their places, that go into pages
     "paged": {"inputs": {"qkv": tensor("bf16", 4, 128), "kc": tensor("bf16", 4, 8, 1, 32), "vc": tensor("bf16", 4, 8, 1, 32),
-                         "cos": tensor("bf16", 16, 16), "sin": tensor("bf16", 16, 16),
+                         "cos": tensor("bf16", 16, 8), "sin": tensor("bf16", 16, 8),
                          "past": tensor("s32", 2)},
               "constants": {"ends": {"type": "s32", "shape": [3], "data": [0, 3, 4]},
                             "table": {"type": "s32", "shape": [2, 2], "data": [[2, 0], [3, 1]]}},

@@ -16,7 +16,7 @@ LAYERS, WIDTH, HEADS, KV, SIZE, INNER, WORDS = 2, 32, 2, 1, 32, 48, 61
 ROWS, COLUMNS, SEQUENCES = 8, 11, 3
 PAGES = SEQUENCES * COLUMNS + 2
 QKV = (HEADS + 2 * KV) * SIZE
-TOKENS = int(sys.argv[2]) if len(sys.argv) > 2 else 70 if os.environ.get("ADLGEN_TEST_FULL") else 4
+TOKENS = int(sys.argv[2]) if len(sys.argv) > 2 else 70 if os.environ.get("ADLGEN_TEST_FULL") else 3
 LIMIT = 2e-3  # of f16 through two layers
 draw = random.Random(3)
 

@@ -111,6 +111,16 @@ static bool part_shift(const Joining *j, const GraphTensor *from, int64_t behind
   return false;
 }
 
+/* A dimension of one index whose stride, which says nothing, is another one's. */
+static bool is_idle(const GraphTensor *tensor, unsigned d)
+{
+  for (unsigned i = 0; i < tensor->rank && symbolic_equals(tensor->shape[d], 1); i++)
+    if (i != d && !symbolic_equals(tensor->shape[i], 1) &&
+        symbolic_same(tensor->strides[i], tensor->strides[d]))
+      return true;
+  return false;
+}
+
 /* Points of A at which the write is one of B's; false: it cannot be told. */
 static bool find_shift(const Joining *j, const ProgramNode *write, Shift *shift)
 {
@@ -120,12 +130,15 @@ static bool find_shift(const Joining *j, const ProgramNode *write, Shift *shift)
   if (!beginning_of(from, &a) || !beginning_of(to, &b)) return false;
   /* strides say which dimension is which: indices as if nothing were moved, of as many as A has */
   GraphTensor like = *to;
+  uint32_t idle = 0;
   for (unsigned d = 0; d < to->rank; d++)
-    for (unsigned i = 0; i < from->rank; i++)
+    if (is_idle(to, d)) idle |= 1u << d;
+  for (unsigned d = 0; d < to->rank; d++)
+    for (unsigned i = 0; i < from->rank && !(idle >> d & 1); i++)
       if (symbolic_same(from->strides[i], to->strides[d]) && !symbolic_equals(from->shape[i], 1))
         like.shape[d] = from->shape[i];
   return compose_indices(j->fuser->arena, &write->access, &like, shift->indices) &&
-         part_shift(j, from, a - b, 0, shift);
+         part_shift(j, from, a - b, idle, shift);
 }
 
 /* B's nodes at the points of a write of A. */

@@ -531,8 +531,7 @@ static bool may_mix(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
   int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
-  return is_grouped(problem, RANGE_MIXED) && attention->stored == attention->type &&
-         depth <= 2 * ATTENTION_FEW_ROWS &&
+  return is_grouped(problem, RANGE_MIXED) && depth <= 2 * ATTENTION_FEW_ROWS &&
          gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32);
 }
 

@@ -103,7 +103,8 @@ static bool share_step(RoleBudget *roles, unsigned n, bool sums, const Gpu *gpu,
 }
 
 /* Several roles compute: each gets what its tiles need beside addresses and counters, the producer the least of the
- * hand-over where that is not there otherwise; what is left goes to those that keep sums, then to all. */
+ * hand-over where that is not there otherwise, and who keeps no sum as much as half of its tiles need, which it can have part by part;
+ * what is left goes to those that keep sums, then to all. */
 static void divide_among(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
                          unsigned entry, unsigned threads)
 {
@@ -115,6 +116,10 @@ static void divide_among(IrModule *module, const IrPassContext *context, RoleBud
   }
   for (unsigned i = 0; i < n && taken(roles, n) > pool; i++)
     if (!roles[i].live) roles[i].registers = handover_least(gpu);
+  for (unsigned i = 0; i < n && taken(roles, n) > pool; i++) {
+    unsigned needed = round_up(roles[i].live / 2 + gpu->model->producer_registers, step);
+    if (roles[i].live && !roles[i].tile_registers) roles[i].registers = consumer_registers(gpu, needed);
+  }
   while (taken(roles, n) > pool) { /* the assembler has to make do with less: first where most is */
     unsigned most = 0;
     for (unsigned i = 1; i < n; i++)

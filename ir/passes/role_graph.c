@@ -2,6 +2,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/passes/left_loops.h"
+#include "ir/resources.h"
 
 /* ---- What fills a channel ---- */
 
@@ -219,12 +220,43 @@ static void join(RoleGraph *graph, unsigned into, unsigned from)
   graph->n--;
 }
 
+/* Do several warpgroups multiply, the rows of a sum divided among them? */
+static bool multiply_side_by_side(const Closure *closure)
+{
+  for (unsigned i = 0; i < closure->ops->len; i++) {
+    const IrOp *op = closure->ops->pdata[i];
+    const Mechanism *mechanism = op->code == OP_MMA ? ir_mechanism_of(op) : NULL;
+    if (!mechanism || mechanism->accumulator != ACCUMULATOR_WARPGROUP) continue;
+    if (warpgroups_of_rows((unsigned)ir_tile_extent(&op->operands[0]->value->type, 0)) > 1) return true;
+  }
+  return false;
+}
+
+/* Does the role only bring tiles that lie in slots into another form? */
+static bool converts(const Closure *closure, const RoleNode *node)
+{
+  bool multiplies = false;
+  for (unsigned i = 0; i < closure->ops->len; i++) {
+    const IrOp *op = closure->ops->pdata[i];
+    multiplies |= op->code == OP_MMA && g_hash_table_contains(node->does, op);
+  }
+  return !multiplies && g_hash_table_size(node->takes) > 0;
+}
+
+/* Are both to be one role? Those that convert for several warpgroups are: a warpgroup for each of them would leave those that multiply
+ * too few registers, and one is enough where so many products are computed with what it gives. */
+static bool are_one(const Closure *closure, const RoleNode *a, const RoleNode *b)
+{
+  return take_alike(a, b) || common_work(closure, a, b) ||
+         (converts(closure, a) && converts(closure, b) && multiply_side_by_side(closure));
+}
+
 static bool join_any(RoleGraph *graph, Closure *closure)
 {
   for (unsigned i = 0; i < graph->n; i++)
     for (unsigned j = i + 1; j < graph->n; j++) {
       const RoleNode *a = &graph->nodes[i], *b = &graph->nodes[j];
-      if (!take_alike(a, b) && !common_work(closure, a, b)) continue;
+      if (!are_one(closure, a, b)) continue;
       join(graph, i, j);
       close_node(closure, &graph->nodes[i]);
       return true;

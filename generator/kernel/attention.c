@@ -315,26 +315,7 @@ static void write_slab(KernelBuild *build)
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
     given[i] = ir_value(module, ir_parameter_new(scope.function, names[i], ir_scalar(NUMBER_S32)));
   scope_add_tensors(&scope);
-  IrExpr *slab = ir_int(module, 0), *count;
-  if (pages->rows) {
-    IrValue *table = scope.tensors[pages->table];
-    int64_t step;
-    bool still = ir_expr_is_int(table->type.strides[0], &step) && !step;
-    IrExpr *at[ATTENTION_RANK] = {still ? ir_int(module, 0) : given[0], ir_int(module, 0), ir_int(module, 0),
-                                  ir_binary(module, OPERATOR_DIV, given[2], ir_int(module, pages->rows))};
-    count = kernel_dim(build, pages->count, "PAGES", NUMBER_S32);
-    IrExpr *loaded = attention_load_number(
-        &scope, "page", ir_index_array(module, ir_value(module, table), ATTENTION_RANK, at),
-        table->type.element);
-    IrExpr *behind = ir_binary(module, OPERATOR_ADD, loaded,
-                               ir_select(module, ir_binary(module, OPERATOR_LT, loaded, ir_int(module, 0)),
-                                         count, ir_int(module, 0)));
-    IrExpr *page = ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "place", 1, behind);
-    IrExpr *within = ir_binary(module, OPERATOR_AND, ir_binary(module, OPERATOR_LT, given[2], given[3]),
-                               ir_binary(module, OPERATOR_GE, page, ir_int(module, 0)));
-    within = ir_binary(module, OPERATOR_AND, within, ir_binary(module, OPERATOR_LT, page, count));
-    slab = ir_select(module, within, page, count);
-  }
+  IrExpr *slab = pages->rows ? attention_page(&scope, given[0], given[2], given[3]) : ir_int(module, 0);
   scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "slab", 1, slab));
 }
 

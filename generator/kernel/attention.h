@@ -34,6 +34,8 @@ IrExpr *attention_corner(StepScope *scope, IrValue *tensor, int64_t *extent, boo
 IrExpr *attention_number(StepScope *scope, const char *name);
 /* A number that is loaded, of 32 bits: beyond them nothing changes. */
 IrExpr *attention_load_number(StepScope *scope, const char *name, IrExpr *access, NumberType element);
+/* The page that a batch's key lies in; as many as there are for keys from `seen` on, and for what is no page. */
+IrExpr *attention_page(StepScope *scope, IrExpr *batch, IrExpr *key, IrExpr *seen);
 /* An input of steps where the place's tile lies. */
 IrExpr *attention_load(StepScope *scope, unsigned input);
 /* Parameters of a sub-kernel: a tile of f32; batch, head and row of the place, and the key if `keys`. */

@@ -151,6 +151,29 @@ IrExpr *attention_load_number(StepScope *scope, const char *name, IrExpr *access
   return ir_emit_value(builder, OP_CAST, ir_scalar(NUMBER_S32), name, 1, number);
 }
 
+IrExpr *attention_page(StepScope *scope, IrExpr *batch, IrExpr *key, IrExpr *seen)
+{
+  const AttentionPages *pages = &attention_of(scope->build->op)->pages;
+  IrModule *module = scope->build->module;
+  IrValue *table = scope->tensors[pages->table];
+  int64_t step;
+  IrExpr *zero = ir_int(module, 0);
+  bool still = ir_expr_is_int(table->type.strides[0], &step) && !step;
+  IrExpr *at[ATTENTION_RANK] = {still ? zero : batch, zero, zero,
+                                ir_binary(module, OPERATOR_DIV, key, ir_int(module, pages->rows))};
+  IrExpr *count = kernel_dim(scope->build, pages->count, "PAGES", NUMBER_S32);
+  IrExpr *loaded = attention_load_number(scope, "page",
+                                         ir_index_array(module, ir_value(module, table), ATTENTION_RANK, at),
+                                         table->type.element);
+  IrExpr *behind = ir_binary(module, OPERATOR_ADD, loaded,
+                             ir_select(module, ir_binary(module, OPERATOR_LT, loaded, zero), count, zero));
+  IrExpr *page = ir_emit_value(&scope->builder, OP_LET, ir_scalar(NUMBER_S32), "place", 1, behind);
+  IrExpr *within = ir_binary(module, OPERATOR_AND, ir_binary(module, OPERATOR_LT, key, seen),
+                             ir_binary(module, OPERATOR_GE, page, zero));
+  within = ir_binary(module, OPERATOR_AND, within, ir_binary(module, OPERATOR_LT, page, count));
+  return ir_select(module, within, page, count);
+}
+
 IrExpr *attention_add_tile(StepScope *scope, const char *name, int64_t rows, int64_t columns)
 {
   int64_t extent[2] = {rows, columns};

@@ -73,6 +73,27 @@ static IrExpr *scales_in_front(StepScope *scope, IrExpr *scale, IrExpr *key, IrE
   return ir_emit_value(&scope->builder, OP_SELECT, type, "scale", 3, there, scale, ir_float(module, 0));
 }
 
+/* Those of a tile whose keys lie in one page: rows of it that follow one another. */
+static IrExpr *scales_of_page(StepScope *scope, unsigned input, IrExpr *key, IrExpr *seen)
+{
+  AttentionPlace *place = scope->data;
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  const AttentionPages *pages = &attention_of(build->op)->pages;
+  StepWriter writer = kernel_steps(build, &scope->builder);
+  FusedOperand operand = {.kind = OPERAND_INPUT, .index = input};
+  IrExpr *count = kernel_dim(build, pages->count, "PAGES", NUMBER_S32), *zero = ir_int(module, 0),
+         *batch = place->at[ATTENTION_BATCH];
+  IrExpr *page = ir_emit_value(&scope->builder, OP_LET, ir_scalar(NUMBER_S32), "slab", 1,
+                               attention_page(scope, batch, key, seen));
+  IrExpr *there = ir_binary(module, OPERATOR_LT, page, count);
+  place->at[ATTENTION_BATCH] = ir_select(module, there, page, zero);
+  place->at[ATTENTION_ROW] = ir_binary(module, OPERATOR_MOD, key, ir_int(module, pages->rows));
+  IrExpr *scale = step_convert(&writer, scope_operand(scope, &operand), NUMBER_F32);
+  place->at[ATTENTION_BATCH] = batch;
+  return scales_in_front(scope, scale, key, ir_select(module, there, seen, zero));
+}
+
 /* Values, which 8 bits hold, times f32 scales, rounded once, as DequantizeLinear says: a scale that were rounded too would move all of a key's score one
  * way. Two numbers of bf16, which has f32's range, are a scale but for 2^-17 of it, and cost one multiplication more for two elements; other
  * types lose small scales, and multiply in f32, as infinite values of e5m2 do, of which the second part would make no numbers. */
@@ -121,8 +142,11 @@ void attention_write_widened(KernelBuild *build, const char *name, const char *c
   if (scaled) {
     FusedOperand operand = {.kind = OPERAND_INPUT, .index = input};
     StepWriter writer = kernel_steps(build, &scope.builder);
+    bool one = paged && attention->pages.rows % place.rows == 0; /* page of a tile's keys */
     place.at[ATTENTION_KEY] = key;
-    IrExpr *scale = paged ? paged_scales(&scope, input, seen) : NULL;
+    IrExpr *scale = one     ? scales_of_page(&scope, input, key, seen)
+                    : paged ? paged_scales(&scope, input, seen)
+                            : NULL;
     place.at[ATTENTION_ROW] = key; /* keys are rows of this tile */
     scale = step_convert(&writer, scale ? scale : scope_operand(&scope, &operand), NUMBER_F32);
     if (!paged && choice_int(build->choice, "cleared", 0)) scale = scales_in_front(&scope, scale, key, seen);

@@ -22,6 +22,7 @@ typedef struct {
   unsigned live;           /* of the tiles that are alive at once */
   unsigned asked;          /* that a thread asks for: 0 if it makes do with what it gets */
   unsigned registers;      /* that a thread gets */
+  bool multiplies;         /* and so keeps a sum from step to step */
 } RoleBudget;
 
 static unsigned tile_registers(const IrType *type)
@@ -35,6 +36,11 @@ static void largest_variable(IrOp *op, void *data)
   unsigned *largest = data;
   for (unsigned i = 0; op->code == OP_VAR && i < op->n_results; i++)
     *largest = MAX(*largest, tile_registers(&op->results[i]->type));
+}
+
+static void find_product(IrOp *op, void *found)
+{
+  *(bool *)found |= op->code == OP_MMA;
 }
 
 /* A tile is written out element by element: many times what a thread may have only takes long, and is then refused. */
@@ -93,7 +99,7 @@ static bool share_step(RoleBudget *roles, unsigned n, bool sums, const Gpu *gpu,
   unsigned step = handover_step(gpu);
   bool given = false;
   for (unsigned i = 0; i < n; i++) {
-    if (!roles[i].live || (sums && !roles[i].tile_registers)) continue;
+    if (!roles[i].live || (sums && !roles[i].multiplies)) continue;
     unsigned more = consumer_registers(gpu, roles[i].registers + step);
     if (more <= roles[i].registers || taken(roles, n) + step * roles[i].warps * WARP_LANES > pool) continue;
     roles[i].registers = more;
@@ -103,8 +109,8 @@ static bool share_step(RoleBudget *roles, unsigned n, bool sums, const Gpu *gpu,
 }
 
 /* Several roles compute: each gets what its tiles need beside addresses and counters, the producer the least of the
- * hand-over where that is not there otherwise, and who keeps no sum as much as half of its tiles need, which it can have part by part;
- * what is left goes to those that keep sums, then to all. */
+ * hand-over where that is not there otherwise, and who multiplies nothing as much as half of its tiles need, which it can have part by part;
+ * what is left goes to those that multiply, then to all. */
 static void divide_among(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
                          unsigned entry, unsigned threads)
 {
@@ -118,7 +124,7 @@ static void divide_among(IrModule *module, const IrPassContext *context, RoleBud
     if (!roles[i].live) roles[i].registers = handover_least(gpu);
   for (unsigned i = 0; i < n && taken(roles, n) > pool; i++) {
     unsigned needed = round_up(roles[i].live / 2 + gpu->model->producer_registers, step);
-    if (roles[i].live && !roles[i].tile_registers) roles[i].registers = consumer_registers(gpu, needed);
+    if (roles[i].live && !roles[i].multiplies) roles[i].registers = consumer_registers(gpu, needed);
   }
   while (taken(roles, n) > pool) { /* the assembler has to make do with less: first where most is */
     unsigned most = 0;
@@ -187,6 +193,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     if (op->code != OP_ROLE) continue;
     roles[n] = (RoleBudget){.role = op, .warps = ir_role_warps(op)};
     ir_region_visit(op->regions[0], largest_variable, &roles[n].tile_registers);
+    ir_region_visit(op->regions[0], find_product, &roles[n].multiplies);
     roles[n].live = live_tile_registers(op->regions[0]);
     roles[n].asked = (unsigned)ir_attribute_int(op, ATTR_REGISTERS, 0);
     n++;

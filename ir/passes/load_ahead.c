@@ -58,6 +58,14 @@ typedef struct {
 
 static void check_place(const IrExpr *expr, void *data);
 
+/* A number that is computed, or loaded from what nobody writes, as a page of a table is. */
+static bool is_number(const Ahead *ahead, const IrOp *op)
+{
+  if (op->code == OP_LET) return true;
+  const IrValue *tensor = op->code == OP_LOAD ? tensor_of(op->operands[0]) : NULL;
+  return tensor && op->results[0]->type.kind == TYPE_SCALAR && is_only_read(ahead->kernel, tensor);
+}
+
 /* Numbers that follow from the loop's index, and from what stands in front of it. */
 static bool is_known(const Ahead *ahead, const IrOp *op)
 {
@@ -77,7 +85,7 @@ static void check_place(const IrExpr *expr, void *data)
   if (!value || value->type.kind == TYPE_TENSOR || value == place->ahead->index) return;
   if (value->variable || value->type.kind != TYPE_SCALAR) place->known = false;
   if (def && def->parent == place->ahead->body)
-    place->known &= def->code == OP_LET && is_known(place->ahead, def);
+    place->known &= is_number(place->ahead, def) && is_known(place->ahead, def);
 }
 
 /* Elements of 4 bits and powers of two are cast where they are loaded: no variable has them. */
@@ -125,7 +133,7 @@ static IrExpr *load_at(const Ahead *ahead, IrBuilder *builder, const IrOp *load,
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   g_hash_table_insert(map, (gpointer)ahead->index, index);
   for (const IrOp *op = ahead->body->first; op != load; op = op->next)
-    if (op->code == OP_LET && is_known(ahead, op)) ir_op_clone(builder, op, map);
+    if (is_number(ahead, op) && is_known(ahead, op)) ir_op_clone(builder, op, map);
   IrOp *copy = ir_op_clone(builder, load, map);
   return ir_value(ahead->module, copy->results[0]);
 }

@@ -337,6 +337,7 @@ static void set_tile(const AttentionTrial *trial, const Candidate *tile)
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(attention->type));
   choice_set_name(choice, "tk", number_name(attention->stored));
+  choice_set_name(choice, "tv", number_name(attention_value_type(attention)));
   choice_set_int(choice, "widened", attention->stored != attention->type);
   if (!one)
     choice_set_int(choice, "turned", is_eight(attention) && (range != RANGE_ANY || are_vectors(problem)));

@@ -571,9 +571,9 @@ bool kernel_write_attention(KernelBuild *build)
   attention_write_start(build);
   write_gathered(build);
   write_slab(build);
-  attention_write_widened(build, "keyed", "d_tile", attention->pages.scales[0], true,
+  attention_write_widened(build, "keyed", attention->type, "d_tile", attention->pages.scales[0], true,
                           attention->key_scale_input);
-  attention_write_widened(build, "values", "dv_tile", attention->scaled, attention->pages.scales[1],
-                          attention->scale_input);
+  attention_write_widened(build, "values", attention_value_type(attention), "dv_tile", attention->scaled,
+                          attention->pages.scales[1], attention->scale_input);
   return attention_write_joined(build) && attention_write_score(build) && write_epilogue(build);
 }

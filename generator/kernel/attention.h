@@ -58,8 +58,8 @@ IrExpr *attention_branched(StepScope *scope, const AttentionOwn *own, IrExpr *sc
 void attention_write_start(KernelBuild *build);
 /* The sub-kernel that gives a tile of keys or values in the type that they are multiplied in, each key's by its scale if they have some (`input`,
  * if `scaled`; in pages if `paged`). */
-void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,
-                             bool paged, unsigned input);
+void attention_write_widened(KernelBuild *build, const char *name, NumberType element, const char *columns,
+                             bool scaled, bool paged, unsigned input);
 /* The tensor of new keys (0) or values (1), or the cache that they go into; and the sub-kernels that take them. */
 IrValue *attention_add_joined(KernelBuild *build, unsigned i, bool cache);
 bool attention_write_joined(KernelBuild *build);

@@ -118,8 +118,8 @@ static IrExpr *multiply_once(StepScope *scope, IrExpr *values, IrExpr *scale)
 #undef COLUMN
 }
 
-void attention_write_widened(KernelBuild *build, const char *name, const char *columns, bool scaled,
-                             bool paged, unsigned input)
+void attention_write_widened(KernelBuild *build, const char *name, NumberType element, const char *columns,
+                             bool scaled, bool paged, unsigned input)
 {
   static const char *const names[] = {"batch", "head", "key"};
   const FusedAttention *attention = attention_of(build->op);
@@ -132,7 +132,7 @@ void attention_write_widened(KernelBuild *build, const char *name, const char *c
   scope_open(&scope, build, name);
   scope.data = &place;
   scope.load = attention_load;
-  IrType type = ir_tile(module, attention->type, 2, extent, NULL);
+  IrType type = ir_tile(module, element, 2, extent, NULL);
   IrExpr *values = ir_value(module, ir_parameter_new(scope.function, "wide", type));
   for (unsigned d = 0; d < G_N_ELEMENTS(names); d++)
     place.at[d] = attention_number(&scope, names[d]);

@@ -121,6 +121,13 @@ static inline bool attention_is_unread(const FusedAttention *attention, unsigned
 
 #define ATTENTION_BITS (CHAR_BIT * sizeof(uint64_t)) /* of by_group */
 
+/* What weights and values are multiplied in. Values of 8 bits are widened to f16 by one instruction for two of them, to bf16 by four, and both hold
+ * them; of weights f16 has more bits. Values by scales of their keys may need the range of bf16. */
+static inline NumberType attention_value_type(const FusedAttention *attention)
+{
+  bool easier = attention->stored != attention->type && attention->type == NUMBER_BF16 && !attention->scaled;
+  return easier ? NUMBER_F16 : attention->type;
+}
 /* Steps give scores times their scale and 1 / ln 2; of a scale up to ln 2 the template multiplies where it subtracts, which costs nothing. */
 static inline bool attention_scales_steps(const FusedAttention *attention)
 {

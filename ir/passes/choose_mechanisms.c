@@ -86,10 +86,12 @@ static void give_slot(Choice *choice, IrOp *mma, unsigned operand)
 /* What no product takes from registers. */
 static void give_slots(Choice *choice)
 {
-  for (unsigned i = 0; i < choice->products->len; i++)
+  for (unsigned i = 0; i < choice->products->len; i++) {
     for (unsigned operand = 1; operand <= 2; operand++)
       if (operand_needs_slot(choice->products->pdata[i], operand))
         give_slot(choice, choice->products->pdata[i], operand);
+    ir_attribute_remove(choice->products->pdata[i], ATTR_THREADS);
+  }
 }
 
 /* Dimension of a fill's tile that is contiguous in its tensor, or -1. */

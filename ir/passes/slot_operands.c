@@ -13,7 +13,8 @@ bool operand_needs_slot(const IrOp *mma, unsigned operand)
 }
 
 /* In front of all that the kernel does. */
-static IrOp *declare_channel(IrFunction *kernel, const IrType *type, const Mark *mark, unsigned slots)
+static IrOp *declare_channel(IrFunction *kernel, const IrType *type, const Mark *mark, unsigned slots,
+                             int64_t threads)
 {
   IrModule *module = kernel->module;
   IrBuilder builder = ir_builder_before(kernel->body->first);
@@ -21,6 +22,7 @@ static IrOp *declare_channel(IrFunction *kernel, const IrType *type, const Mark 
   IrOp *channel = ir_emit(&builder, OP_CHANNEL, 0);
   channel->symbol = ir_symbol_unique(kernel, "operand");
   ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, slots));
+  if (threads) ir_attribute_set(channel, ATTR_THREADS, ir_int(module, threads));
   IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
   inner.mark = *mark;
   IrOp *slot = ir_emit(&inner, OP_SLOT, 0);
@@ -36,7 +38,8 @@ IrOp *operand_to_slot(IrOp *mma, unsigned operand, unsigned slots)
   IrFunction *kernel = mma->parent->function;
   IrModule *module = kernel->module;
   const IrExpr *whole = mma->operands[operand], *tile = untransposed(whole);
-  const IrOp *channel = declare_channel(kernel, &tile->value->type, &mma->mark, slots);
+  const IrOp *channel = declare_channel(kernel, &tile->value->type, &mma->mark, slots,
+                                        operand == 2 ? ir_attribute_int(mma, ATTR_THREADS, 0) : 0);
   IrExpr *slot = ir_field(module, ir_symbol(module, channel->symbol), "tile");
   IrBuilder builder = ir_builder_before(mma);
   builder.mark = mma->mark;

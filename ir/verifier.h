@@ -51,6 +51,8 @@ void verify_kept(Verifier *verifier, const IrOp *op);
 void verify_lanes(Verifier *verifier, const IrOp *op);
 void verify_scheduler(Verifier *verifier, const IrOp *tiles, const IrFunction *scheduler);
 void verify_memory(Verifier *verifier, const IrFunction *kernel); /* ir/verify_memory.c */
+/* Threads of who fills a channel's slots, or puts a product's operand into some. ir/verify_thread.c */
+void verify_role_threads(Verifier *verifier, const IrOp *op);
 /* What leaves a `turn` or a `take` in the middle: a fault, "`break_if` leaves CONSEQUENCE". ir/verify_turn.c */
 void verify_not_left(Verifier *verifier, const IrOp *section, const char *consequence);
 void verify_op_rules(Verifier *verifier, const IrOp *op);

@@ -253,15 +253,6 @@ static void check_places(Verifier *verifier, const IrOp *op, const IrType *acc)
     fault(verifier, op, "place", "`via %s` does not keep its sum where this one lies", mechanism->name);
 }
 
-/* Of who fills a channel's slots, or puts a product's operand into some. */
-static void check_threads(Verifier *verifier, const IrOp *op)
-{
-  int64_t threads = ir_attribute_int(op, ATTR_THREADS, WARPGROUP_WARPS * WARP_LANES);
-  if (threads < 1 || threads % (WARPGROUP_WARPS * WARP_LANES))
-    fault(verifier, op, "threads", "a role has whole warpgroups of %d threads, not %" G_GINT64_FORMAT,
-          WARPGROUP_WARPS * WARP_LANES, threads);
-}
-
 static void check_mma(Verifier *verifier, const IrOp *op)
 {
   IrType acc = type_of(verifier, op->operands[0]), a = type_of(verifier, op->operands[1]),
@@ -275,7 +266,7 @@ static void check_mma(Verifier *verifier, const IrOp *op)
   if (warps && (warps->kind != EXPR_LIST || warps->n < 1 || warps->n > 3))
     fault(verifier, op, "attribute",
           "attribute `warps` of `mma` takes a list: [number], [m, n] or [m, n, columns of a part]");
-  check_threads(verifier, op);
+  verify_role_threads(verifier, op);
   check_places(verifier, op, &acc);
   IrType rows = a, columns = b;
   int64_t part;
@@ -563,7 +554,7 @@ static void check_channel(Verifier *verifier, const IrOp *op)
   int64_t slots;
   if (ir_expr_is_int(ir_attribute_value(op, ATTR_SLOTS), &slots) && (slots < 1 || slots > 64))
     fault(verifier, op, "slots", "a channel has 1 to 64 slots, not %" G_GINT64_FORMAT, slots);
-  check_threads(verifier, op);
+  verify_role_threads(verifier, op);
   g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
   for (const IrOp *slot = op->regions[0]->first; slot; slot = slot->next)
     if (slot->code != OP_SLOT)

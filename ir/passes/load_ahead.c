@@ -95,6 +95,12 @@ static bool may_wait(const IrType *tile)
          tile->element != NUMBER_E8M0;
 }
 
+/* A number that tells where copies begin: whoever starts these has nothing else to do while it comes. */
+static bool tells_copies(const Ahead *ahead, const IrOp *op)
+{
+  return op->code == OP_LOAD && is_number(ahead, op) && is_known(ahead, op);
+}
+
 static bool comes_ahead(const Ahead *ahead, const IrOp *op)
 {
   if (op->code != OP_LOAD || !may_wait(&op->results[0]->type)) return false;
@@ -111,6 +117,7 @@ static bool comes_ahead(const Ahead *ahead, const IrOp *op)
 typedef struct {
   bool takes;  /* slots */
   bool copied; /* products take such as the engine fills */
+  bool brings; /* the engine's copies start here */
   bool leaves;
 } Contents;
 
@@ -120,6 +127,7 @@ static void find_contents(IrOp *op, void *data)
   IrOp *ring = NULL;
   contents->takes |= op->code == OP_AWAIT;
   contents->leaves |= op->code == OP_BREAK_IF;
+  contents->brings |= op->code == OP_COPY && ir_is_engine_copy(op);
   if (op->code == OP_MMA)
     contents->copied |= !ir_slot_of(op->parent->function, ir_untransposed(op->operands[2]), &ring) ||
                         ir_attribute(ring, ATTR_FULL_BYTES);
@@ -179,7 +187,7 @@ static unsigned visit_loop(const Ahead *ahead)
   if (!contents.takes || contents.copied || contents.leaves) return 0;
   for (IrOp *op = ahead->body->first, *next; op; op = next) {
     next = op->next;
-    if (!comes_ahead(ahead, op)) continue;
+    if (!(contents.brings ? tells_copies(ahead, op) : comes_ahead(ahead, op))) continue;
     bring_ahead(ahead, op);
     n++;
   }

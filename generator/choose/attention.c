@@ -311,7 +311,7 @@ static void divide_keys(const Problem *problem, Choice *choice, bool claims)
   const AttentionSequences *sequences = &attention->sequences;
   int64_t group = choice_int(choice, "sides", 1), rows = choice_int(choice, "rows", 0);
   bool counted = !sequences->own && !sequences->packed_keys && !attention_lowest(attention);
-  if (!choice_int(choice, "each", 0) || !claims || !counted || attention->stored != attention->type) return;
+  if (!choice_int(choice, "each", 0) || !claims || !counted) return;
   int64_t few = LEFT_ROWS / group, keys = problem->gpu->model->attention_claimed_keys;
   int64_t most = MIN(choose_maximum(problem, attention->keys) / keys, problem->gpu->model->attention_parts);
   double heads = (double)choose_maximum(problem, attention->batches) *

@@ -9,7 +9,7 @@
 #include "generator/program/family.h"
 #include "ir/ir.h"
 
-#define CHOICE_MAX_PARAMETERS  36
+#define CHOICE_MAX_PARAMETERS  40
 #define CHOICE_MAX_ASSUMPTIONS 24
 
 /* What a variant's guard has checked beyond the graph's facts. */

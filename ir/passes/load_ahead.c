@@ -2,13 +2,14 @@
  *
  * needs  STAGED, roles with waits, loops split
  * gives  in loops of roles that take slots one after the other: a row or a column of a tile that is loaded from a tensor which nobody
- *        writes, at a place that the iteration's number tells, lies in a variable: the loop begins with what the iteration
+ *        writes, at a place that the iteration's number tells, or a number that such a tensor has there, lies in a variable; so does, where the
+ *        engine's copies start, a number that tells their places: the loop begins with what the iteration
  *        before has loaded and asks for what the next one needs, if there is one; in front of the loop stands the first load
  * breaks nothing; loops whose products take slots that the engine fills stay as they are: they wait for products meanwhile
  *
  * Tiles come through rings, whole iterations ahead; scales of their rows were asked for where they multiply, so that roles that widen
  * keys and values of 8 bits, and the one that multiplies what these put into a ring of their own, waited for memory in each
- * iteration. */
+ * iteration. So did who starts copies for the page that keys lie in, while slots were free. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"

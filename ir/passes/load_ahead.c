@@ -180,12 +180,24 @@ static void bring_ahead(const Ahead *ahead, IrOp *load)
   ir_op_remove(load);
 }
 
+#define OF_A_NUMBER 4 /* registers: it, the next one, and where that lies */
+
+/* Where a tile has many pages who starts copies has no registers for their numbers: they come as they did. */
+static bool are_too_many(const Ahead *ahead)
+{
+  int64_t registers = 0;
+  for (const IrOp *op = ahead->body->first; op; op = op->next)
+    registers += tells_copies(ahead, op) ? OF_A_NUMBER : 0;
+  return registers > ahead->model->ahead_registers;
+}
+
 static unsigned visit_loop(const Ahead *ahead)
 {
   Contents contents = {0};
   unsigned n = 0;
   ir_region_visit(ahead->body, find_contents, &contents);
   if (!contents.takes || contents.copied || contents.leaves) return 0;
+  if (contents.brings && are_too_many(ahead)) return 0;
   for (IrOp *op = ahead->body->first, *next; op; op = next) {
     next = op->next;
     if (!(contents.brings ? tells_copies(ahead, op) : comes_ahead(ahead, op))) continue;

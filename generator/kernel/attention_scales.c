@@ -88,7 +88,8 @@ static IrExpr *scales_of_page(StepScope *scope, unsigned input, IrExpr *key, IrE
                                attention_page(scope, batch, key, seen));
   IrExpr *there = ir_binary(module, OPERATOR_LT, page, count);
   place->at[ATTENTION_BATCH] = ir_select(module, there, page, zero);
-  place->at[ATTENTION_ROW] = ir_binary(module, OPERATOR_MOD, key, ir_int(module, pages->rows));
+  place->at[ATTENTION_ROW] =
+      pages->rows == place->rows ? zero : ir_binary(module, OPERATOR_MOD, key, ir_int(module, pages->rows));
   IrExpr *scale = step_convert(&writer, scope_operand(scope, &operand), NUMBER_F32);
   place->at[ATTENTION_BATCH] = batch;
   return scales_in_front(scope, scale, key, ir_select(module, there, seen, zero));

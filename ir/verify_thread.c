@@ -46,7 +46,7 @@ void verify_thread(Verifier *verifier, const IrOp *op)
 void verify_role_threads(Verifier *verifier, const IrOp *op)
 {
   int64_t threads = ir_attribute_int(op, ATTR_THREADS, WARPGROUP_WARPS * WARP_LANES);
-  if (threads < 1 || threads % (WARPGROUP_WARPS * WARP_LANES))
+  if (threads < (op->code == OP_CHANNEL) || threads % (WARPGROUP_WARPS * WARP_LANES))
     verify_fault(verifier, &op->mark, "threads", NULL,
                  "a role has whole warpgroups of %d threads, not %" G_GINT64_FORMAT,
                  WARPGROUP_WARPS * WARP_LANES, threads);

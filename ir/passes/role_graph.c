@@ -243,12 +243,19 @@ static bool converts(const Closure *closure, const RoleNode *node)
   return !multiplies && g_hash_table_size(node->takes) > 0;
 }
 
+/* Does the text say how many threads it has? Such a role stays one of its own. */
+static bool says_threads(const RoleNode *node)
+{
+  return ir_attribute_int(node->fills->pdata[0], ATTR_THREADS, 0) > 0;
+}
+
 /* Are both to be one role? Those that convert for several warpgroups are: a warpgroup for each of them would leave those that multiply
  * too few registers, and one is enough where so many products are computed with what it gives. */
 static bool are_one(const Closure *closure, const RoleNode *a, const RoleNode *b)
 {
-  return take_alike(a, b) || common_work(closure, a, b) ||
-         (converts(closure, a) && converts(closure, b) && multiply_side_by_side(closure));
+  if (take_alike(a, b) || common_work(closure, a, b)) return true;
+  return converts(closure, a) && converts(closure, b) && multiply_side_by_side(closure) &&
+         !(says_threads(a) && says_threads(b));
 }
 
 static bool join_any(RoleGraph *graph, Closure *closure)

@@ -94,24 +94,11 @@ static bool choose_way(Gradient *at, unsigned way, bool *applies)
   return true;
 }
 
-static bool is_taken(const Program *program, const char *name)
-{
-  for (unsigned i = 0; i < program->n_axes; i++)
-    if (!strcmp(program->axes[i].name, name)) return true;
-  for (unsigned i = 0; program->facts && i < program->facts->n; i++)
-    if (!strcmp(program->facts->facts[i].name, name)) return true;
-  return false;
-}
-
-static void name_part(Gradient *at)
+static void make_part(Gradient *at)
 {
   Arena *arena = at->program->arena;
   const ProgramAxis *axis = &at->program->axes[at->axis];
-  const char *name = "p";
-  while (is_taken(at->program, name))
-    name = arena_printf(arena, "%s_", name);
-  at->part =
-      (ProgramAxis){name, symbolic_symbol(arena, name), symbolic_constant(arena, at->parts), PROGRAM_NONE};
+  at->part = program_part_axis(at->program, symbolic_constant(arena, at->parts));
   const Symbolic *each = symbolic_binary(arena, SYMBOLIC_DIV, axis->extent, at->part.extent);
   at->moved = symbolic_add(arena, symbolic_mul(arena, at->part.symbol, each), axis->symbol);
 }
@@ -345,7 +332,7 @@ bool divide_gradient(const Program *program, unsigned way, ProgramDivision *divi
   *division = (ProgramDivision){.n_programs = 0};
   if (!find_sums(&at) || !find_rows(&at) || !ends(&at) || !choose_way(&at, way, &applies)) return false;
   if (!applies || program->n_axes == PROGRAM_MAX_AXES) return true;
-  name_part(&at);
+  make_part(&at);
   for (unsigned s = 0; s < at.n_sums; s++)
     if (!make_tensor(&at, s)) return true;
   division->programs[0] = parts_program(&at);

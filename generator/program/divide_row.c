@@ -8,7 +8,6 @@
  * own, and those inside of it stay whole. */
 #include "generator/program/division.h"
 #include "generator/program/family.h"
-#include <string.h>
 
 #define WIDTH_STEP   2  /* widths of parts are tried as powers of 4 */
 #define MOST_WIDTHS  12 /* up to 4^11 indices */
@@ -125,28 +124,6 @@ static bool choose_way(Rows *rows, unsigned way, bool *applies)
 }
 
 /* ---- the parts ---- */
-
-static bool is_taken(const Program *program, const char *name)
-{
-  for (unsigned i = 0; i < program->n_axes; i++)
-    if (!strcmp(program->axes[i].name, name)) return true;
-  for (unsigned i = 0; program->facts && i < program->facts->n; i++)
-    if (!strcmp(program->facts->facts[i].name, name)) return true;
-  return false;
-}
-
-static void name_part(Rows *rows)
-{
-  Arena *arena = rows->program->arena;
-  const char *name = "p";
-  while (is_taken(rows->program, name))
-    name = arena_printf(arena, "%s_", name);
-  rows->part = (ProgramAxis){.name = name,
-                             .symbol = symbolic_symbol(arena, name),
-                             .extent = symbolic_ceil_div(arena, rows->program->axes[rows->axis].extent,
-                                                         symbolic_constant(arena, rows->width)),
-                             .length = PROGRAM_NONE};
-}
 
 /* Axes that are left of a value along which it has parts: what a part's place is made of. */
 static uint32_t places(const Rows *rows)
@@ -316,7 +293,8 @@ bool divide_row(const Program *program, unsigned way, ProgramDivision *division)
   *division = (ProgramDivision){.n_programs = 0};
   if (!find_reduction(&rows) || !ends(&rows) || !choose_way(&rows, way, &applies)) return false;
   if (!applies) return true;
-  name_part(&rows);
+  rows.part = program_part_axis(program, symbolic_ceil_div(program->arena, program->axes[rows.axis].extent,
+                                                           symbolic_constant(program->arena, rows.width)));
   if (!make_tensor(&rows) || program->n_axes == PROGRAM_MAX_AXES) return true;
   division->programs[0] = first_program(&rows);
   division->programs[1] = second_program(&rows);

@@ -1,4 +1,5 @@
 #include "generator/program/division.h"
+#include <string.h>
 
 ProgramNode program_moved(const Program *from, const ProgramNode *node, const unsigned *place, Arena *arena)
 {
@@ -11,4 +12,22 @@ ProgramNode program_moved(const Program *from, const ProgramNode *node, const un
     if (moved.access.at[d].node != PROGRAM_NONE)
       moved.access.at[d].node = (int)place[moved.access.at[d].node];
   return moved;
+}
+
+static bool is_taken(const Program *program, const char *name)
+{
+  for (unsigned i = 0; i < program->n_axes; i++)
+    if (!strcmp(program->axes[i].name, name)) return true;
+  for (unsigned i = 0; program->facts && i < program->facts->n; i++)
+    if (!strcmp(program->facts->facts[i].name, name)) return true;
+  return false;
+}
+
+ProgramAxis program_part_axis(const Program *program, const Symbolic *parts)
+{
+  const char *name = "p";
+  while (is_taken(program, name))
+    name = arena_printf(program->arena, "%s_", name);
+  return (ProgramAxis){
+      .name = name, .symbol = symbolic_symbol(program->arena, name), .extent = parts, .length = PROGRAM_NONE};
 }

@@ -17,3 +17,6 @@ typedef struct ProgramDivision {
 
 /* A node of `from` as it stands in another program, where nodes have these places, in that program's arena. */
 ProgramNode program_moved(const Program *from, const ProgramNode *node, const unsigned *place, Arena *arena);
+
+/* An axis of so many parts for a program divided from `program`, named as nothing else in it is. Its strings are the program's arena's. */
+ProgramAxis program_part_axis(const Program *program, const Symbolic *parts);

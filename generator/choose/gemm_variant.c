@@ -296,6 +296,20 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
   choice_set_int(choice, "ring_b", ring && gemm->b_width > 1 && gemm_scales_in_ring(problem, true));
 }
 
+/* Whether weights of a step are widened while the step before is multiplied (overlap_widening), and as fourths: where products take as long as widening
+ * does, of many columns, or nothing else runs beside them, since an SM has one part of a tile. Elsewhere other warpgroups do, and what it takes
+ * (registers, the sums' last product) made it slower, or was not timed. */
+static bool widens_early(const Problem *problem, const GemmCandidate *tile, bool fast)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  if (!fast || !tile->warpgroups || !tile->swapped || gemm->groups) return false;
+  unsigned few = problem->gpu->model->warps_columns;
+  if (tile->bn > 2 * few) return true;
+  int64_t tiles = (choose_typical(problem, gemm->n) + tile->bm - 1) / tile->bm;
+  return tile->bn > few && tile->split_k == 2 && !gemm->n_batch && symbolic_is_constant(gemm->n, NULL) &&
+         2 * tiles <= gemm_candidate_sms(problem);
+}
+
 static void set_rounding(const Problem *problem, Choice *choice, const GemmCandidate *tile, bool fast)
 {
   const FusedOperator *op = gemm_candidate_operator(problem, tile);
@@ -303,8 +317,11 @@ static void set_rounding(const Problem *problem, Choice *choice, const GemmCandi
   const GemmWeights *weights = &gemm->weights;
   if (!gemm->narrow) return;
   choice_set_int(choice, "rounded", gemm_rounds_weights(problem, tile));
-  bool quarters = (weights->type == NUMBER_S4 || weights->type == NUMBER_U4) && gemm->b_type == NUMBER_BF16 &&
-                  !gemm->a_m_major && weights->has_zero != GEMM_ZERO_TENSOR && !gemm->lead;
+  bool early = widens_early(problem, tile, fast);
+  choice_set_int(choice, "early", early);
+  bool quarters = early && (weights->type == NUMBER_S4 || weights->type == NUMBER_U4) &&
+                  gemm->b_type == NUMBER_BF16 && !gemm->a_m_major && weights->has_zero != GEMM_ZERO_TENSOR &&
+                  !gemm->lead;
   choice_set_int(choice, "quarters", quarters);
   choice_set_float(choice, "less", (double)weights->number / 4);
   choice_set_int(choice, "scales", fast ? gemm_scales_beside(problem, tile) : 0);

@@ -557,7 +557,8 @@ static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, Ir
   bool twice = from != NUMBER_E2M1 && (tile->element == NUMBER_F16 || quarter);
   lower_make_pairs(lower, tile);
   tile->packed = true;
-  if (picked && !bits && twice) picked = picked_twice(lower, picked);
+  bool doubled = picked && !bits && quarter;
+  if (doubled) picked = picked_twice(lower, picked);
   for (unsigned i = 0; i < tile->n / 2; i++) {
     if (bits)
       tile->pair[i] = widen_apart(lower, loaded[i], bits[i], twice);
@@ -567,7 +568,7 @@ static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, Ir
       tile->pair[i] = lower_value(lower, OP_WIDEN_PAIR, word, "pair", 1, loaded[i]);
     IrOp *widen = tile->pair[i]->value->def;
     lower_set_widening(lower, widen, from, tile->element);
-    if (picked && !bits && twice) ir_attribute_set(widen, ATTR_HIGHER, NULL);
+    if (doubled) ir_attribute_set(widen, ATTR_HIGHER, NULL);
     if (quarter) ir_attribute_set(widen, ATTR_QUARTER, ir_int(lower->module, 1));
   }
 }

@@ -1,6 +1,6 @@
 /* overlap_widening: weights of a step are widened while the products of the step before run.
  *
- * needs  STAGED without waits: a k loop whose warpgroup MMA takes from registers what ordinary instructions compute of a slot, and adds
+ * needs  STAGED without waits: a k loop that asks for it (`early 1`), whose warpgroup MMA takes from registers what ordinary instructions compute of a slot, and adds
  *        to a sum that lives on, or to one of the step, which other instructions scale and add
  * gives  the loop `pipelined` in runs: all up to the product is stage 0, what follows it and the step that frees its slot, by a
  *        cursor that trails the reader's, stage 1. So the registers of the next step's operand are written, and its product
@@ -8,7 +8,7 @@
  * breaks nothing; loops of any other form stay as they are, as do those whose operands of two steps do not fit a thread's registers
  *
  * Without this a warpgroup waits for its slot, widens, multiplies and waits, one after the other, and only another one keeps the tensor cores
- * busy meanwhile. Beside few rows of activations an SM has as many warpgroups as want it, beside 32 or 64 it has two. */
+ * busy meanwhile. Beside few rows of activations an SM has as many warpgroups as want it, beside 64 it has two: who writes the loop knows. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
@@ -139,6 +139,7 @@ static void visit_region(const Widening *kernel, IrRegion *region)
       visit_region(&widening, op->regions[i]);
     widening.loop = op;
     if (op->code != OP_FOR || !widening.role || ir_attribute(op, ATTR_PIPELINED)) continue;
+    if (ir_attribute_int(op, ATTR_EARLY, 0) != 1) continue;
     if (!match(&widening) || !registers_fit(&widening)) continue;
     set_stages(&widening);
     ir_remark(widening.context, "products: a step's operand is widened while the step before is multiplied");

@@ -296,15 +296,16 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
   choice_set_int(choice, "ring_b", ring && gemm->b_width > 1 && gemm_scales_in_ring(problem, true));
 }
 
-/* Whether weights of a step are widened while the step before is multiplied (overlap_widening), and as fourths: where products take as long as widening
- * does, of many columns, or nothing else runs beside them, since an SM has one part of a tile. Elsewhere other warpgroups do, and what it takes
- * (registers, the sums' last product) made it slower, or was not timed. */
+/* Whether weights of a step are widened while the step before is multiplied (overlap_widening), and as fourths: where
+ * products take as long as widening does, of more than 32 columns, or nothing else runs beside them, since an SM has one part
+ * of a tile. Elsewhere other warpgroups do, and what it takes (registers, the sums' last product) made it slower, or was not
+ * timed; sums of more than 128 columns leave no registers. */
 static bool widens_early(const Problem *problem, const GemmCandidate *tile, bool fast)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
   if (!fast || !tile->warpgroups || !tile->swapped || gemm->groups) return false;
   unsigned few = problem->gpu->model->warps_columns;
-  if (tile->bn > 2 * few) return true;
+  if (tile->bn > 2 * few) return tile->bn <= 8 * few;
   int64_t tiles = (choose_typical(problem, gemm->n) + tile->bm - 1) / tile->bm;
   return tile->bn > few && tile->split_k == 2 && !gemm->n_batch && symbolic_is_constant(gemm->n, NULL) &&
          2 * tiles <= gemm_candidate_sms(problem);

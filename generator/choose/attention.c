@@ -206,6 +206,21 @@ static bool is_grouped(const Problem *problem, Range range)
   return true;
 }
 
+/* Low tiles of the sequences' rows have an SM each, and nobody divides keys, of which there are few: then higher tiles, which take no less
+ * time each, leave SMs idle, and blocks have nothing to claim. Where keys are of 8 bits 421 rows of 8 sequences of up to 300 keys took 0.8 of the time. */
+static bool runs_at_once(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  if (!attention->sequences.packed || attention->stored == attention->type) return false;
+  double rows = (double)choose_maximum(problem, attention->rows),
+         group = (double)choose_maximum(problem, attention->group),
+         batches = (double)choose_maximum(problem, attention->batches),
+         heads = (double)choose_maximum(problem, attention->heads) / fmax(1, group);
+  double tiles = heads * (ceil(rows * group / ATTENTION_FEW_ROWS) + batches);
+  return tiles <= problem->gpu->sm_count &&
+         choose_maximum(problem, attention->keys) < 2 * problem->gpu->model->attention_claimed_keys;
+}
+
 /* Rows of a grouped tile that each head of the group has in turn where copies bring them, a part for each head, whole rows of what swizzles; 0: a
  * role gathers them. If they may, the heads share a warpgroup's rows: the others' are idle where a sequence is that short. */
 static int64_t rows_of_head(const Problem *problem, Range range, int64_t rows)
@@ -526,13 +541,12 @@ static const Symbolic *are_mixed(const Problem *problem)
       symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
 }
 
-/* Taller tiles of such heads are for warpgroups; wider heads, and keys that somebody widens, leave these too few registers beside who
- * gathers the queries. */
+/* Taller tiles of such heads are for warpgroups; wider heads leave these too few registers beside who gathers the queries. */
 static bool may_mix(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
   int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
-  return is_grouped(problem, RANGE_MIXED) && depth <= 2 * ATTENTION_FEW_ROWS &&
+  return is_grouped(problem, RANGE_MIXED) && depth <= 2 * ATTENTION_FEW_ROWS && !runs_at_once(problem) &&
          gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32);
 }
 

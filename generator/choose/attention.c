@@ -206,19 +206,41 @@ static bool is_grouped(const Problem *problem, Range range)
   return true;
 }
 
-/* Low tiles of the sequences' rows have an SM each, and nobody divides keys, of which there are few: then higher tiles, which take no less
- * time each, leave SMs idle, and blocks have nothing to claim. Where keys are of 8 bits 421 rows of 8 sequences of up to 300 keys took 0.8 of the time. */
-static bool runs_at_once(const Problem *problem)
+/* Sequences of few rows each, on average. */
+static const Symbolic *are_short(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
-  if (!attention->sequences.packed || attention->stored == attention->type) return false;
-  double rows = (double)choose_maximum(problem, attention->rows),
-         group = (double)choose_maximum(problem, attention->group),
-         batches = (double)choose_maximum(problem, attention->batches),
-         heads = (double)choose_maximum(problem, attention->heads) / fmax(1, group);
-  double tiles = heads * (ceil(rows * group / ATTENTION_FEW_ROWS) + batches);
-  return tiles <= problem->gpu->sm_count &&
-         choose_maximum(problem, attention->keys) < 2 * problem->gpu->model->attention_claimed_keys;
+  Arena *arena = problem->arena;
+  return symbolic_binary(
+      arena, SYMBOLIC_LE, attention->rows,
+      symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
+}
+
+/* When low tiles of short sequences have an SM each, and nobody divides keys, of which there are few; NULL: never. Then higher tiles, which take no
+ * less time each, leave SMs idle, and blocks have nothing to claim. Asked where somebody widens keys: 421 rows of 8 sequences of up to 300 keys took
+ * 0.8 of the time. Tiles are the most that there can be: one more for each sequence than full ones. */
+static const Symbolic *run_at_once(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  Arena *arena = problem->arena;
+  if (!attention->sequences.packed || attention->stored == attention->type ||
+      choose_maximum(problem, attention->keys) >= 2 * problem->gpu->model->attention_claimed_keys)
+    return NULL;
+  const Symbolic *few = symbolic_constant(arena, ATTENTION_FEW_ROWS),
+                 *own = symbolic_mul(arena, attention->rows, attention->group),
+                 *last = symbolic_mul(arena, attention->batches, few),
+                 *rows =
+                     symbolic_mul(arena, attention->heads, symbolic_binary(arena, SYMBOLIC_ADD, own, last)),
+                 *sms = symbolic_constant(arena, problem->gpu->sm_count),
+                 *room = symbolic_mul(arena, attention->group, symbolic_mul(arena, sms, few));
+  return symbolic_binary(arena, SYMBOLIC_AND, are_short(problem),
+                         symbolic_binary(arena, SYMBOLIC_LE, rows, room));
+}
+
+static bool always_at_once(const Problem *problem)
+{
+  const Symbolic *once = run_at_once(problem);
+  return once && symbolic_decide(once, &problem->graph->facts) == SYMBOLIC_TRUE;
 }
 
 /* Rows of a grouped tile that each head of the group has in turn where copies bring them, a part for each head, whole rows of what swizzles; 0: a
@@ -521,24 +543,16 @@ static bool may_round(const Problem *problem)
          even_rows(problem) > 2 * ATTENTION_FEW_ROWS;
 }
 
-/* Sequences of few rows each, on average. */
-static const Symbolic *are_short(const Problem *problem)
-{
-  const FusedAttention *attention = attention_of(problem->op);
-  Arena *arena = problem->arena;
-  return symbolic_binary(
-      arena, SYMBOLIC_LE, attention->rows,
-      symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
-}
-
-/* Rows of sequences are more than a low tile of the heads that share keys holds, on average. */
+/* Rows of sequences are more than a low tile of the heads that share keys holds, on average, and low tiles are not all at work at once. */
 static const Symbolic *are_mixed(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
   Arena *arena = problem->arena;
-  return symbolic_binary(
-      arena, SYMBOLIC_GT, symbolic_mul(arena, attention->rows, attention->group),
-      symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
+  const Symbolic *once = run_at_once(problem);
+  const Symbolic *more =
+      symbolic_binary(arena, SYMBOLIC_GT, symbolic_mul(arena, attention->rows, attention->group),
+                      symbolic_mul(arena, attention->batches, symbolic_constant(arena, ATTENTION_FEW_ROWS)));
+  return once ? symbolic_binary(arena, SYMBOLIC_AND, more, symbolic_not(arena, once)) : more;
 }
 
 /* Taller tiles of such heads are for warpgroups; wider heads leave these too few registers beside who gathers the queries. */
@@ -546,7 +560,7 @@ static bool may_mix(const Problem *problem)
 {
   const FusedAttention *attention = attention_of(problem->op);
   int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
-  return is_grouped(problem, RANGE_MIXED) && depth <= 2 * ATTENTION_FEW_ROWS && !runs_at_once(problem) &&
+  return is_grouped(problem, RANGE_MIXED) && depth <= 2 * ATTENTION_FEW_ROWS &&
          gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32);
 }
 

@@ -96,16 +96,16 @@ $ adlgen compile a.json --gpu h100 --set cluster_n=1 --emit ptx --out out --expl
 
 # A condition may ask for the operator's facts here, too, but not for those of what is tried.
 $ for fact in causal even anyone; do mkdir -p asked/templates; sed "/^param backwards/s/\$/ if $fact/" own/templates/attention.ir >asked/templates/attention.ir; for masked in 0 1; do sed "s/\"outputs\": \[\"y\"\]}\]/\"outputs\": [\"y\"], \"attributes\": {\"is_causal\": $masked}}]/" a.json | ADLGEN_DATA_DIR=asked adlgen compile - --gpu h100 --set backwards=1 --emit ptx --out out 2>&1 | awk '/^attention|error|hint/ {print $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12}'; done; done
-asked/templates/attention.ir:58:7: error: parameter `backwards` is 0 where `causal` does not hold, not
+asked/templates/attention.ir:59:7: error: parameter `backwards` is 0 where `causal` does not hold, not
 hint: asked for: --set backwards=1       
 attention_bf16_b1h4g1m4096t4096d128e128_128x96_long h100 attention 128x96 3 4 producer + 8 consumer 384 -
 attention_bf16_b1h4g1m4096t4096d128e128_128x96_any h100 attention 128x96 3 8 all 256 - 180224 - -
-asked/templates/attention.ir:58:39: error: `even` is a fact of what is tried, which a
+asked/templates/attention.ir:59:39: error: `even` is a fact of what is tried, which a
 hint: ask for the fact in its `try` lines   
-asked/templates/attention.ir:58:39: error: `even` is a fact of what is tried, which a
+asked/templates/attention.ir:59:39: error: `even` is a fact of what is tried, which a
 hint: ask for the fact in its `try` lines   
-asked/templates/attention.ir:58:39: error: `anyone` is no fact that choosing knows   
-asked/templates/attention.ir:58:39: error: `anyone` is no fact that choosing knows   
+asked/templates/attention.ir:59:39: error: `anyone` is no fact that choosing knows   
+asked/templates/attention.ir:59:39: error: `anyone` is no fact that choosing knows   
 
 # And so for rows and points: of those that are tried, what a condition is against is left out; what --set asks for is told.
 $ adlgen templates show elementwise >own.ir; mkdir -p asked/templates; rm asked/templates/*; sed 's/^axis vectors.*64/& if copies/' own.ir >asked/templates/elementwise.ir; for op in Exp Identity; do echo "{\"name\": \"e\", \"inputs\": {\"x\": {\"type\": \"f32\", \"shape\": [65536, 1024], \"align\": 16}}, \"nodes\": [{\"op\": \"$op\", \"inputs\": [\"x\"], \"outputs\": [\"y\"]}], \"outputs\": [\"y\"]}" >e.json; for data in none asked; do ADLGEN_DATA_DIR=$data adlgen compile e.json --gpu h100 --emit ptx --out out --explain | grep -o 'variant 1: template.*'; done; ADLGEN_DATA_DIR=asked adlgen compile e.json --gpu h100 --set vectors=2 --emit ptx --out out 2>&1 | grep -o 'error.*\|^[a-z]*_f32[^ ]*' | head -1; done
@@ -117,7 +117,7 @@ variant 1: template elementwise, tile 2048, guard: align(y) >= 16
 identity_f32_n67108864_v4
 
 $ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
-own/templates/attention.ir:120:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
+own/templates/attention.ir:121:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
     if !anyone && !eight
         ^
 [exit 1]

@@ -234,6 +234,26 @@ static bool compose(Joining *j, bool unread)
   return j->points == j->wanted;
 }
 
+static bool writes(const Program *program, unsigned memory)
+{
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_WRITE && compose_memory(program->nodes[i].access.tensor) == memory)
+      return true;
+  return false;
+}
+
+/* B reads another tensor that A computes, such as values beside keys: other points of A may have its elements, which nobody waits for. */
+static bool reads_another(const Joining *j)
+{
+  for (unsigned i = 0; i < j->append->n_nodes; i++) {
+    const ProgramNode *node = &j->append->nodes[i];
+    if (node->kind == NODE_READ && &node->access != j->read &&
+        writes(j->rows, compose_memory(node->access.tensor)))
+      return true;
+  }
+  return false;
+}
+
 /* Is all else that B reads there before A is computed? */
 static bool is_ready(Fuser *fuser, const Group *append, const Group *rows)
 {
@@ -258,7 +278,7 @@ static bool join(Fuser *fuser, Group *append, Group *rows, unsigned memory)
                .memory = memory,
                .wanted = 1};
   j.read = j.rows && j.append ? read_of(&j) : NULL;
-  if (!j.read || !reads_points(&j) || !is_ready(fuser, append, rows)) return false;
+  if (!j.read || !reads_points(&j) || reads_another(&j) || !is_ready(fuser, append, rows)) return false;
   for (unsigned i = 0; i < j.rows->n_axes; i++)
     if (j.rows->axes[i].length != PROGRAM_NONE) return false;
   j.whole = composition_open(fuser, j.rows, 4 * (j.rows->n_nodes + j.append->n_nodes));

@@ -135,9 +135,24 @@ static bool show_part(const Part *part, ProgramAccess *access, unsigned d)
   return false;
 }
 
+/* Points outside store nothing only where an index of the write is the axis alone, along a dimension that is as long: an index that is
+ * loaded, such as the slot of a row, or that goes on from a loaded one is some element's there, too. */
+static bool stores_inside(const Part *part, const ProgramNode *node)
+{
+  uint32_t shown = 0;
+  if (node->kind != NODE_WRITE) return true;
+  for (unsigned d = 0; d < node->access.tensor->rank; d++)
+    for (unsigned i = 0; i < part->from->n_axes && node->access.at[d].node == PROGRAM_NONE; i++)
+      if (symbolic_same(node->access.at[d].of_axes, part->from->axes[i].symbol) &&
+          symbolic_same(node->access.tensor->shape[d], part->from->axes[i].extent))
+        shown |= 1u << i;
+  return !(part->leaves & ~shown);
+}
+
 static bool move_access(const Part *part, ProgramNode *node)
 {
   uint32_t axes = 0;
+  if (!stores_inside(part, node)) return false;
   for (unsigned d = 0; d < node->access.tensor->rank; d++) {
     ProgramIndex *at = &node->access.at[d];
     if (show_part(part, &node->access, d)) continue;
@@ -147,6 +162,7 @@ static bool move_access(const Part *part, ProgramNode *node)
     const ProgramValue *value = &part->values[at->node];
     if (value->result) return false;
     at->node = (int)value->node;
+    axes |= part->leaves; /* what it is of points outside is not known */
   }
   if (axes & part->leaves && node->access.outside == OUTSIDE_NEVER)
     node->access.outside = node->kind == NODE_READ ? OUTSIDE_FILL : OUTSIDE_SKIP;

@@ -10,6 +10,7 @@ static const Axis axes[] = {{"rows", 1},
                             {"blocks", 1},
                             {"split_k", 1, CARRIED_NEEDED},
                             {"again"},
+                            {"late", 0, CARRIED_NEEDED},
                             {"chunk", 0, CARRIED_NEEDED},
                             {"slots", 0, CARRIED_NEEDED}};
 G_STATIC_ASSERT(offsetof(RowFit, rows) == offsetof(RowFit, of.values));

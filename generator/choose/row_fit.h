@@ -14,6 +14,8 @@ typedef union RowFit {
     unsigned blocks;              /* that share an SM */
     unsigned split_k;             /* that share a row */
     unsigned again; /* 1: distances from the mean, or exponentials, are computed in each phase, not kept */
+    unsigned
+        late; /* 1: elements at an index, and results of a row, come behind the last reduction, where registers are left for them */
     unsigned chunk, slots; /* of rows held in passes, in shared memory; 0: elsewhere */
   };
 } RowFit;

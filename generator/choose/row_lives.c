@@ -168,6 +168,15 @@ unsigned row_count_operands(const FusedOperator *op)
   return operands;
 }
 
+unsigned row_count_places(const FusedOperator *op)
+{
+  const Elementwise *points = row_of(op)->points;
+  unsigned places = 0;
+  for (unsigned i = 0; points && i < op->n_inputs; i++)
+    places += points->places[i].n != 0;
+  return places;
+}
+
 bool row_keeps_loaded(const FusedOperator *op)
 {
   const FusedRow *row = row_of(op);

@@ -115,11 +115,15 @@ static bool fit_measured(const Problem *problem, const RowReached *row, bool rai
   while (waits(op) && fit->blocks > 1 &&
          (fit->blocks - 1) * part_bytes(problem, fit, columns) >= flight_of(model, fit))
     fit->blocks--; /* which have more registers to load scale and bias ahead */
+  if (!fit->blocks) return false;
+  /* Where the row's elements fill them, what else is asked for early spills: cross-entropy of 100352 columns takes 1.03 of the time. What
+   * exponentials take that are computed twice is free then. */
+  fit->late = !raises && registers + row_count_places(op) > shared_registers(gpu, fit, fit->blocks, reach);
   uint64_t bytes = fit->blocks * part_bytes(problem, fit, columns);
   /* more blocks than always start, where several share an SM: no more SMs than clusters of those may need */
   if (fit->split_k > exchanging_blocks(gpu) && (fit->blocks < 2 || (row_count_operands(op) && !waits(op))))
     return false;
-  return fit->blocks && (!row_count_operands(op) || bytes <= model->row_most_flight);
+  return (!row_count_operands(op) || bytes <= model->row_most_flight);
 }
 
 typedef struct Asked {

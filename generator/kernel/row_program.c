@@ -253,7 +253,7 @@ static bool is_short_source(const FusedOperator *op, const FusedReduction *reduc
 static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
 {
   IrExpr *peak = reduce(scope, "max", NUMBER_F32, value);
-  row_load_places(scope);
+  if (!((const RowTile *)scope->data)->late) row_load_places(scope);
   if (is_short_source(scope->build->op, reduction)) value = elements_of(scope, reduction);
   kept->below = row_tile(scope, OP_SUB, row_tile_type(scope, NUMBER_F32, false), "below", value, peak);
   StepPrecision precision = row_power_precision(scope->build->op, reduction);
@@ -560,7 +560,8 @@ static bool write_phase(StepScope *scope, unsigned phase)
   const FusedOperator *op = scope->build->op;
   g_autofree bool *behind = g_new0(bool, op->n_steps + 1);
   raise_again(scope, phase);
-  bool some = !((const RowTile *)scope->data)->passes && row_find_behind(op, phase, behind);
+  const RowTile *tile = scope->data;
+  bool some = !tile->passes && !tile->late && row_find_behind(op, phase, behind);
   if (some) row_load_all(scope);
   if (!write_results(scope, phase, behind, false) || (some && !write_results(scope, phase, behind, true)))
     return false;
@@ -745,6 +746,7 @@ bool kernel_write_row(KernelBuild *build)
                   .cols = choice_parameter(build->choice, "cols")->integer,
                   .kept = arena_new_array(module->arena, Kept, row_of(op)->n_reductions),
                   .again = choice_int(build->choice, "again", 0) != 0,
+                  .late = choice_int(build->choice, "late", 0) != 0,
                   .form = choice_parameter(build->choice, "hold")->text};
   bool whole = g_str_equal(tile.form, "registers") || g_str_equal(tile.form, "shared");
   if (row_of(op)->n_sums && (tile.rows != 1 || !whole || choice_int(build->choice, "split_k", 1) > 1)) {

@@ -20,6 +20,7 @@ typedef struct {
   IrExpr *column;                 /* s32 tile [1, cols]: row_column() */
   const char *form;               /* how rows stay: the IR's `hold` */
   bool again;         /* distances from the mean, or exponentials, are computed in each phase, not kept */
+  bool late;          /* elements at an index, and results of a row, come where they are used */
   bool passes;        /* they are read again in each phase, a chunk at a time */
   IrExpr **sums;      /* by output: of the block's rows so far; NULL: none */
   GHashTable *spread; /* IrValue of groups of columns -> IrExpr of elements */

@@ -177,7 +177,7 @@ softmax_f32_r1000c4096_1x4096_twice1
 softmax_f32_r1000c4096_1x4096_twice1_2
 
 $ sed -i '/^  tiles /,/^  }/d' rows/templates/row.ir; ADLGEN_DATA_DIR=rows adlgen compile r.json --gpu h100 --emit ptx --out out
-rows/templates/row.ir:66:8: error: the kernel of a row program is written into its `tiles`, and it has none
+rows/templates/row.ir:67:8: error: the kernel of a row program is written into its `tiles`, and it has none
   kernel row() dims R: s32, C: s32 launch threads $threads min_blocks $blocks {
          ^
 hint: tiles %r in linear(R) { }

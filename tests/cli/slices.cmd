@@ -46,3 +46,12 @@ g.json:1:65: error: blocks of 12 elements are no whole vectors of 8
                                                                   ^
 hint: another `block` or `vector`; asked for: --set block=12 --set vector=8
 [exit 3]
+
+# Weights of 4 bits are widened ahead, as fourths, beside more than 32 rows, and where halves of k of 32 rows have an SM each.
+$ for of in "32 28672 8192" "32 7168 8192" "32 4096 8192" "64 4096 8192" "64 28672 8192" "256 28672 8192"; do set -- $of; echo '{"name": "early", "inputs": {"x": {"type": "bf16", "shape": ['$1', '$3'], "align": 16}, "w": {"type": "s4", "shape": ['$2', '$3'], "align": 16}, "s": {"type": "bf16", "shape": ['$2', '$(($3 / 128))'], "align": 16}}, "nodes": [{"op": "DequantizeLinear", "inputs": ["w", "s"], "outputs": ["d"], "attributes": {"axis": 1, "block_size": 128}}, {"op": "Gemm", "inputs": ["x", "d"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}' > early.json; rm -rf early; adlgen compile early.json --gpu h200 --emit ptx --out early > text; echo "$of: $(grep -l 0x7F003E80 early/h200/*.ptx | sed 's/.*k8192_//')"; done
+32 28672 8192: 
+32 7168 8192: 
+32 4096 8192: 32x64x128_blocks128_swapped_split2.ptx
+64 4096 8192: 64x64x128_blocks128_swapped_split2.ptx
+64 28672 8192: 64x64x128_blocks128_swapped.ptx
+256 28672 8192: 

@@ -173,7 +173,7 @@ unsigned row_count_places(const FusedOperator *op)
   const Elementwise *points = row_of(op)->points;
   unsigned places = 0;
   for (unsigned i = 0; points && i < op->n_inputs; i++)
-    places += points->places[i].n != 0;
+    places += points->places[i].n && symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
   return places;
 }
 

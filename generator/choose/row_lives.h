@@ -16,7 +16,7 @@ bool row_may_keep_more(const FusedOperator *op);
 bool row_has_moments(const FusedOperator *op);
 /* Operands that lie along the columns, such as a norm's scale. */
 unsigned row_count_operands(const FusedOperator *op);
-/* Tensors of which a row reads elements at an index. */
+/* Tensors of which a row reads one element at an index. */
 unsigned row_count_places(const FusedOperator *op);
 /* Every reduction and what follows them start from elements of one tensor as they were loaded: a sum of squares leaves nothing of f32,
  * and half of what others need beside an operand. */

@@ -169,7 +169,7 @@ $ rm -rf asked/templates/*; adlgen templates show row | sed -e '/^axis slots/a a
 softmax_f32_c320_4x512_twice1
 softmax_f32_c320_4x512_twice1_2
 twice=1
-asked/templates/row.ir:13:6: error: parameter `twice` is 0 where `columns >= 64` does not hold, not 1
+asked/templates/row.ir:14:6: error: parameter `twice` is 0 where `columns >= 64` does not hold, not 1
 
 # Rows: what is computed goes into the template's `tiles`, wherever it stands.
 $ echo '{"name": "r", "inputs": {"x": {"type": "f32", "shape": [1000, 4096]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >r.json; mkdir -p rows/templates; sed -e 's/^key .*/param twice: int = 0 in 0 .. 1\n& twice/' -e 's/^kernel .*/&\n  when $twice == 1 {\n    %twice: s32 = let 2\n  }/' $SRC/templates/row.ir >rows/templates/row.ir; ADLGEN_DATA_DIR=rows adlgen compile r.json --gpu h100 --set twice=1 --emit ptx --out out | grep -o '^softmax[^ ]*'

@@ -35,7 +35,7 @@ expect 'adlgen compile graph.json --gpu my' my.yaml
 expect 'adlgen compile graph.json --emit ir,cu' ir,cubin
 expect 'adlgen compile graph.json --print-after al' all align_operands allocate_resources
 expect 'adlgen compile graph.json --skip st' stack_products stack_programs stage_stores
-expect 'adlgen compile graph.json --skip read' read_forms read_functions read_narrow read_rotation
+expect 'adlgen compile graph.json --skip read' read_forms read_functions read_narrow read_rotation read_through
 expect 'adlgen compile kernel.ir --start-after st' stage_stores
 expect 'adlgen compile kernel.ir --start-after split_r' split_roles
 expect 'adlgen compile graph.json --out fo' folder

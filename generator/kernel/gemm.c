@@ -455,8 +455,11 @@ static void describe_more(KernelBuild *build, bool swapped)
       describe_operand(build, i + 1, tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
   }
   if (swapped) return;
-  for (unsigned i = gemm->products; i < GEMM_MOST_PRODUCTS; i++)
-    g_hash_table_insert(build->tensors, (gpointer)build->kernel->parameters[i + 1]->name, NULL);
+  for (unsigned i = gemm->products; i < GEMM_MOST_PRODUCTS; i++) {
+    IrValue *spare = build->kernel->parameters[i + 1];
+    spare->type = build->kernel->parameters[gemm->products]->type; /* reads of it have as many indices */
+    g_hash_table_insert(build->tensors, (gpointer)spare->name, NULL);
+  }
   g_hash_table_insert(build->bindings, "products", ir_int(build->module, gemm->products));
 }
 

@@ -48,6 +48,14 @@ static bool read_added(Rows *r)
   return row && r->added->type == node->outputs[0]->type && graph_attribute(node, "beta")->number == 1;
 }
 
+/* A weight that is computed, of fewer bits or with scales, is read by products of two dimensions as it lies there (take_scales). */
+static bool is_computed(const Rows *r, const GraphTensor *weight)
+{
+  const GraphNode *node = producer(r->at, weight);
+  if (node && node->op->id == ONNX_Transpose) node = producer(r->at, node->inputs[0]);
+  return node != NULL;
+}
+
 static bool read_rows(Rows *r)
 {
   GraphNode *node = r->product = producer(r->at, r->reshape->inputs[0]);
@@ -58,6 +66,7 @@ static bool read_rows(Rows *r)
   GraphNode *merge = producer(r->at, node->inputs[0]);
   if (!merges(merge) || node->inputs[1]->rank != 2 || number_class(result->type) != NUMBER_FLOAT)
     return false;
+  if (is_computed(r, node->inputs[1])) return false;
   r->x = merge->inputs[0];
   if (producer(r->at, r->x) && producer(r->at, r->x)->op->id == ONNX_Transpose)
     return false; /* who computes what is transposed stores it as the Reshape has it */

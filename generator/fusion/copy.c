@@ -69,6 +69,23 @@ GraphTensor *fuser_new_number(Fuser *fuser, NumberType type, double value)
   return tensor;
 }
 
+GraphAttribute *fuser_default_attributes(Fuser *fuser, const Operator *op)
+{
+  GraphAttribute *attributes = arena_new_array(fuser->arena, GraphAttribute, op->n_attributes + 1);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    attributes[i] = (GraphAttribute){.integer = op->attributes[i].integer,
+                                     .number = op->attributes[i].number,
+                                     .text = op->attributes[i].text};
+  return attributes;
+}
+
+void fuser_insert_before(Fuser *fuser, const GraphNode *next, GraphNode *node)
+{
+  guint place = 0;
+  g_ptr_array_find(fuser->live, next, &place);
+  g_ptr_array_insert(fuser->live, (gint)place, node);
+}
+
 GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *from, GraphTensor *to)
 {
   Arena *arena = fuser->arena;

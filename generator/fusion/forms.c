@@ -63,16 +63,6 @@ static bool goes_to_product(const AttentionPattern *at, const GraphTensor *tenso
   return found;
 }
 
-static GraphAttribute *defaults_of(Arena *arena, const Operator *op)
-{
-  GraphAttribute *attributes = arena_new_array(arena, GraphAttribute, op->n_attributes + 1);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    attributes[i] = (GraphAttribute){.integer = op->attributes[i].integer,
-                                     .number = op->attributes[i].number,
-                                     .text = op->attributes[i].text};
-  return attributes;
-}
-
 /* The node computes something else of one tensor, and of more inputs that are set later. */
 static void become(AttentionPattern *at, GraphNode *node, OperatorId op, GraphTensor *x, unsigned n_inputs)
 {
@@ -80,7 +70,7 @@ static void become(AttentionPattern *at, GraphNode *node, OperatorId op, GraphTe
   node->op = operator_of(op);
   node->onnx = NULL;
   node->written = NULL;
-  node->attributes = defaults_of(arena, node->op);
+  node->attributes = fuser_default_attributes(at->fuser, node->op);
   node->inputs = arena_new_array(arena, GraphTensor *, n_inputs);
   node->inputs[0] = x;
   node->n_inputs = n_inputs;
@@ -149,7 +139,6 @@ static GraphTensor *shown_apart(Fuser *fuser, GraphTensor *x, const Symbolic *co
                                 const GraphNode *reader)
 {
   bool same = x->rank == rank;
-  guint place = 0;
   for (unsigned d = 0; d < rank && same; d++)
     same = symbolic_same(x->shape[d], shape[d]);
   if (same) return x;
@@ -157,11 +146,10 @@ static GraphTensor *shown_apart(Fuser *fuser, GraphTensor *x, const Symbolic *co
   GraphTensor *apart = fuser_new_tensor(fuser, name, x->type, reader->mark, shape, rank);
   GraphNode *reshape = fuser_copy_node(fuser, reader, x, apart);
   reshape->op = operator_of(ONNX_Reshape);
-  reshape->attributes = defaults_of(fuser->arena, reshape->op);
+  reshape->attributes = fuser_default_attributes(fuser, reshape->op);
   reshape->loop = reader->loop;
   apart->producer = reshape;
-  g_ptr_array_find(fuser->live, reader, &place);
-  g_ptr_array_insert(fuser->live, (gint)place, reshape);
+  fuser_insert_before(fuser, reader, reshape);
   return apart;
 }
 

@@ -41,11 +41,7 @@ static void become(Fuser *fuser, GraphNode *node, OperatorId op, unsigned n_inpu
   node->written = NULL;
   node->inputs = arena_memdup(fuser->arena, inputs, sizeof inputs);
   node->n_inputs = n_inputs;
-  node->attributes = arena_new_array(fuser->arena, GraphAttribute, node->op->n_attributes + 1);
-  for (unsigned i = 0; i < node->op->n_attributes; i++)
-    node->attributes[i] = (GraphAttribute){.integer = node->op->attributes[i].integer,
-                                           .number = node->op->attributes[i].number,
-                                           .text = node->op->attributes[i].text};
+  node->attributes = fuser_default_attributes(fuser, node->op);
 }
 
 /* ---- powers ---- */
@@ -59,7 +55,6 @@ static GraphTensor *power_of(const GraphNode *node, double *exponent)
 
 static GraphTensor *square_of(Fuser *fuser, GraphNode *node, GraphTensor *x)
 {
-  guint place = 0;
   const char *name = arena_printf(fuser->arena, "%s.square%u", node->outputs[0]->name, fuser->tensors->len);
   GraphTensor *square = fuser_new_tensor(fuser, name, x->type, node->mark, x->shape, x->rank);
   GraphNode *mul = fuser_copy_node(fuser, node, x, square);
@@ -67,8 +62,7 @@ static GraphTensor *square_of(Fuser *fuser, GraphNode *node, GraphTensor *x)
   mul->loop = node->loop;
   square->producer = mul;
   square->n_consumers = 1;
-  g_ptr_array_find(fuser->live, node, &place);
-  g_ptr_array_insert(fuser->live, (gint)place, mul);
+  fuser_insert_before(fuser, node, mul);
   return square;
 }
 

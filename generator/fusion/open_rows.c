@@ -82,20 +82,14 @@ static GraphNode *insert(Rows *r, OperatorId op, GraphTensor *a, GraphTensor *b,
 {
   Fuser *fuser = r->at->fuser;
   GraphTensor *const inputs[] = {a, b};
-  guint place = 0;
   GraphNode *node = fuser_copy_node(fuser, r->product, a, result);
   node->op = operator_of(op);
   node->inputs = arena_memdup(fuser->arena, inputs, sizeof inputs);
   node->n_inputs = b ? 2 : 1;
   node->loop = r->reshape->loop;
-  node->attributes = arena_new_array(fuser->arena, GraphAttribute, node->op->n_attributes + 1);
-  for (unsigned i = 0; i < node->op->n_attributes; i++)
-    node->attributes[i] = (GraphAttribute){.integer = node->op->attributes[i].integer,
-                                           .number = node->op->attributes[i].number,
-                                           .text = node->op->attributes[i].text};
+  node->attributes = fuser_default_attributes(fuser, node->op);
   result->producer = node;
-  g_ptr_array_find(fuser->live, r->reshape, &place);
-  g_ptr_array_insert(fuser->live, (gint)place, node);
+  fuser_insert_before(fuser, r->reshape, node);
   return node;
 }
 

@@ -89,6 +89,10 @@ GraphTensor *fuser_new_tensor(Fuser *fuser, const char *name, NumberType type, M
                               const Symbolic *const *shape, unsigned rank);
 /* A further constant of one element. */
 GraphTensor *fuser_new_number(Fuser *fuser, NumberType type, double value);
+/* What an operator's attributes are where nobody gives them; the arena's. */
+GraphAttribute *fuser_default_attributes(Fuser *fuser, const Operator *op);
+/* Puts a node in front of one that is live. */
+void fuser_insert_before(Fuser *fuser, const GraphNode *next, GraphNode *node);
 /* A node that copies for another one; not inserted. */
 GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *from, GraphTensor *to);
 /* The node that copies, in front of its reader, which is not in fuser->nodes yet. */

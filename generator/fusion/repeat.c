@@ -47,7 +47,6 @@ static GraphTensor *repeated(const AttentionPattern *at, const GraphNode *node, 
   const char *name = arena_printf(fuser->arena, "%s.repeated%u", own->name, fuser->tensors->len);
   GraphTensor *result = fuser_new_tensor(fuser, name, own->type, node->mark, like->shape, like->rank);
   GraphNode *again = arena_memdup(fuser->arena, node, sizeof *node);
-  guint place = 0;
   again->inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof *node->inputs);
   again->outputs = arena_memdup(fuser->arena, &result, sizeof result);
   again->loop = reader->loop;
@@ -56,8 +55,7 @@ static GraphTensor *repeated(const AttentionPattern *at, const GraphNode *node, 
       again->inputs[i] = repeated(at, producer(at, node->inputs[i]), reader);
   result->producer = again;
   result->n_consumers = 1;
-  g_ptr_array_find(fuser->live, reader, &place);
-  g_ptr_array_insert(fuser->live, (gint)place, again);
+  fuser_insert_before(fuser, reader, again);
   return result;
 }
 
